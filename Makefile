@@ -1,0 +1,35 @@
+# On a fresh machine `make demo` and `make test` set everything up by themselves.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow bench study clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'prbnn needs Python 3.11 or newer; set PYTHON=/path/to/python')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+demo: $(READY)  ## train a plain and a constrained network on simulation 2; table and picture
+	$(BIN)/prbnn demo
+
+test: $(READY)  ## what CI runs: lint, types, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(READY)  ## the statistical bars of simulation 2 over ten data sets
+	$(BIN)/python -m pytest -m slow
+
+bench: $(READY)  ## speed beside the paper's loop in PyTorch (installs torch)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python benchmarks/speed.py
+
+study: $(READY)  ## simulation 2 over ten data sets, beside the paper's table
+	$(BIN)/prbnn study simulation2 --seeds 10
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""How a measured violation becomes pressure on the posterior."""

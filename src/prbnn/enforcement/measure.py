@@ -1,0 +1,57 @@
+"""Measuring: one drawn function's scores become one number a rule, by the rule's strength."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.knowledge.binding import BoundKnowledge
+
+# a score this far below zero (in the rule's unit) counts as broken
+CHECK_TOLERANCE = 1e-4
+
+
+class Measured(NamedTuple):
+    """What one drawn function does to each rule, in the rule's unit.
+
+    `f` is what pressure multiplies, higher is better; `broken` is the strict verdict: 1 where the
+    function breaks the rule at some point (a share of points for ``probably(of="points")``).
+    """
+
+    f: Float[Array, " rules"]
+    broken: Float[Array, " rules"]
+
+
+def measure(
+    knowledge: BoundKnowledge,
+    network: Callable[[Array], Array],
+    start: Array | int = 0,
+    width: int | None = None,
+    softness: Array | float = 0.02,
+) -> Measured:
+    """Score one drawn function on (a block of) each rule's points.
+
+    - soft, hard: f = mean of min(0, score)
+    - on average: f = mean of score
+    - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
+      over all points; an indicator has no gradient, so this surrogate moves the weights
+    """
+    values, broken = [], []
+    scores = knowledge.scores(network, start, width)
+    for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
+        weights = knowledge.rule(place).component_weights
+        worst = jnp.min(score)
+        if kind.startswith("probable"):
+            counted = worst if kind == "probable functions" else jnp.min(score, axis=1)
+            values.append(-jnp.mean(jax.nn.sigmoid(-counted / softness)))
+            broken.append(jnp.mean((counted < 0).astype(score.dtype)))
+            continue
+        clipped = score if kind == "average" else jnp.minimum(score, 0)
+        at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
+        values.append(jnp.mean(at_points))
+        broken.append((worst < -CHECK_TOLERANCE).astype(score.dtype))
+    return Measured(jnp.stack(values), jnp.stack(broken))

@@ -1,0 +1,42 @@
+"""The errors a user can meet: each says what was received, what was needed and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+
+class DataError(ValueError):
+    """The data cannot be used as they are: the message names the column and the remedy."""
+
+
+class KnowledgeError(ValueError):
+    """A rule cannot be used as it is stated: the message names the rule and the remedy."""
+
+
+class InfeasibleError(RuntimeError):
+    """No posterior of the family satisfies the rules; `rules` names the ones that stay broken."""
+
+    def __init__(self, message: str, rules: Sequence[str] = ()):
+        super().__init__(message)
+        self.rules = tuple(rules)
+
+
+class DivergedError(RuntimeError):
+    """Training produced numbers that are not finite; `solution` holds the last finite state."""
+
+    def __init__(self, message: str, solution: object = None):
+        super().__init__(message)
+        self.solution = solution
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A hint for a misspelt name.
+
+    >>> nearest("irradiace", ["irradiance", "wind"])
+    "; did you mean 'irradiance'?"
+    """
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known names: {', '.join(map(repr, known))}" if known else ""

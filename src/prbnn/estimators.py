@@ -1,0 +1,275 @@
+"""The scikit-learn layer: `PRBNNRegressor` reads tables, fits, conditions and reports."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from prbnn.errors import DataError, DivergedError, InfeasibleError
+from prbnn.fit import Task, prepare, train
+from prbnn.inference.bbb import BayesByBackprop
+from prbnn.knowledge.rules import Rule
+from prbnn.model.likelihoods import Gaussian
+from prbnn.model.networks import MLP, Network
+from prbnn.model.priors import Normal, Prior
+from prbnn.model.scaling import Kind
+from prbnn.posterior.draws import Posterior, Prediction
+from prbnn.progress import progress_bar
+from prbnn.report.knowledge import knowledge_report
+from prbnn.solution import Result, Solution
+from prbnn.table import read_inputs
+from prbnn.tempering import choose_tempering
+
+LEAST_ACCEPTANCE = 0.02
+MOST_ROUNDS = 20
+
+
+class PRBNNRegressor(RegressorMixin, BaseEstimator):
+    """A Bayesian neural network for regression that obeys the knowledge it is given.
+
+    Parameters
+    ----------
+    network : declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None
+    knowledge : list of rules, in the units and column names of the data
+    inference : "bbb", or an engine with its options
+    noise : "learned", "by input", or a standard deviation in the target's units
+    prior : prior over weights; Normal(0, 1) if None
+    tempering : weight of the KL term; "auto" chooses it by held-out score
+    scaling : "standard", "minmax" or "none"
+    steps : training budget
+    batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
+    points : at how many points of its region a rule is tried a step
+    draws : how many functions are stored
+    output_names : names of the outputs, for `of=`; taken from the data where it has them
+    random_state : seed
+    verbose : True shows progress; None shows it in a terminal
+
+    Attributes
+    ----------
+    posterior_ : stored draws; every one obeys the hard rules
+    raw_posterior_ : draws before any was rejected
+    acceptance_ : share of raw draws that obey every hard rule
+    knowledge_report_ : table of the rules
+    result_ : how the fit ended
+    solution_, tempering_, noise_, n_features_in_, feature_names_in_ : the rest of the record
+
+    >>> import numpy as np
+    >>> from prbnn import AtLeast, MLP, PRBNNRegressor
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> model = PRBNNRegressor(MLP((8,)), [AtLeast(0)], tempering=0.2, steps=200, draws=50,
+    ...                        random_state=0, verbose=False)
+    >>> model.set_params(steps=300).fit(x, x.ravel()).predict(x).shape
+    (20,)
+    """
+
+    def __init__(
+        self,
+        network: Network | Callable | None = None,
+        knowledge: Sequence[Rule] = (),
+        *,
+        inference: str | BayesByBackprop = "bbb",
+        noise: float | Literal["learned", "by input"] = "learned",
+        prior: Prior | None = None,
+        tempering: float | Literal["auto"] = "auto",
+        scaling: Kind = "standard",
+        steps: int = 6000,
+        batch_size: int | None = None,
+        points: int = 64,
+        draws: int = 1000,
+        output_names: Sequence[str] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | None = None,
+    ):
+        self.network = network
+        self.knowledge = knowledge
+        self.inference = inference
+        self.noise = noise
+        self.prior = prior
+        self.tempering = tempering
+        self.scaling = scaling
+        self.steps = steps
+        self.batch_size = batch_size
+        self.points = points
+        self.draws = draws
+        self.output_names = output_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows of ``X`` and ``y``; every mistake in data or rules is told before training."""
+        seed = _seed(self.random_state)
+        automatic = isinstance(self.tempering, str)
+        if automatic and self.tempering != "auto":
+            raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
+        if y is None:
+            raise DataError("this estimator requires y to be passed, but the target y is None")
+        task = prepare(
+            MLP() if self.network is None else self.network,
+            X,
+            y,
+            list(self.knowledge or ()),
+            inference=self.inference,
+            likelihood=Gaussian(self.noise),
+            prior=Normal() if self.prior is None else self.prior,
+            tempering=1.0 if automatic else self.tempering,
+            scaling=self.scaling,
+            points=self.points,
+            sample_weight=sample_weight,
+            columns=None,
+            outputs=self.output_names,
+            seed=seed,
+        )
+        with progress_bar(self.verbose) as report:
+            self.tempering_choice_ = None
+            if automatic:
+                report.stage("choosing the tempering")
+                self.tempering_choice_ = choose_tempering(
+                    task.engine, task.problem, task.data, seed
+                )
+                task = task.tempered(self.tempering_choice_.value)
+            report.stage("compiling")
+            solution = train(
+                task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
+            )
+            report.stage("checking draws")
+            self._keep(solution)
+        self._columns(X, task)
+        return self
+
+    def _keep(self, solution: Solution) -> None:
+        """Condition the draws, write the report, and raise or warn where the fit failed."""
+        if solution.result.status == "diverged":
+            raise DivergedError(str(solution.result), solution)
+        if solution.result.status == "infeasible":
+            raise InfeasibleError(str(solution.result), solution.result.rules)
+        hard = [
+            k for k, rule in enumerate(solution.rules) if rule.strength.kind in ("share", "hard")
+        ]
+        raw = solution.posterior
+        check = raw.check(solution.rules)
+        obeys = np.all(~check.broken()[:, hard], axis=1)
+        self.acceptance_ = float(np.mean(obeys))
+        stored, result = self._stored(solution, raw.take(obeys), hard)
+        self.solution_, self.result_ = solution, result or solution.result
+        self.raw_posterior_, self.posterior_ = raw, stored
+        self.tempering_ = solution.tempering
+        self.noise_ = float(raw.noise[0]) if len(raw.noise) == 1 else raw.noise
+        self.knowledge_report_ = knowledge_report(
+            solution.rules, solution, check, stored, stored.check(solution.rules), self.acceptance_
+        )
+        if self.result_.status != "converged":
+            warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+        self._warn_of_collapse(solution)
+
+    def _stored(
+        self, solution: Solution, kept: Posterior, hard: list[int]
+    ) -> tuple[Posterior, Result | None]:
+        """Draw and reject until enough draws are stored; too low an acceptance is said, not hidden."""
+        rules = [solution.rules[k] for k in hard]
+        if self.acceptance_ < LEAST_ACCEPTANCE:
+            message = (
+                f"only {self.acceptance_:.1%} of drawn functions obey every hard rule; give more "
+                "steps, or loosen the rules that the report shows broken most"
+            )
+            names = tuple(rule.label for rule in rules)
+            return (kept if len(kept) else solution.posterior), Result(
+                "acceptance too low", message, names
+            )
+        for number in range(1, MOST_ROUNDS):
+            if len(kept) >= self.draws:
+                break
+            kept = kept.joined(solution.more(len(solution.posterior), number).condition(rules)[0])
+        return kept.take(np.arange(min(self.draws, len(kept)))), None
+
+    def _warn_of_collapse(self, solution: Solution) -> None:
+        columns = solution.posterior.columns
+        mean = self.posterior_.predict(columns.rows).mean
+        explained = 1 - np.mean((columns.targets - mean) ** 2, 0) / np.var(columns.targets, 0)
+        if np.any(explained < 0.05) and solution.tempering > 0.05:
+            name = columns.outputs[int(np.argmin(explained))]
+            warnings.warn(
+                f"the posterior has collapsed onto its prior: it explains {explained.min():.0%} of the "
+                f"variance of {name!r}. Either the inputs say nothing about it, or tempering "
+                f"{solution.tempering:g} is too high for this network; try a tenth of it",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _columns(self, X: Any, task: Task) -> None:
+        self.n_features_in_ = len(task.columns.inputs)
+        self.output_names_ = task.columns.outputs
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
+
+    def _read(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "posterior_")
+        values, names = read_inputs(X)
+        expected = self.posterior_.columns.inputs
+        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+            missing = [name for name in expected if name not in names]
+            extra = [name for name in names if name not in expected]
+            if missing or extra:
+                raise DataError(
+                    "The feature names should match those that were passed during fit.\n"
+                    + (f"Feature names unseen at fit time: {extra}\n" if extra else "")
+                    + (
+                        f"Feature names seen at fit time, yet now missing: {missing}\n"
+                        if missing
+                        else ""
+                    )
+                )
+            if names != expected:
+                raise DataError(
+                    "The feature names should match those that were passed during fit.\n"
+                    f"Feature names must be in the same order as they were in fit: {expected}\n"
+                )
+        if values.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {values.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return values
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if values.shape[-1] == 1 else values
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean prediction; with ``return_std`` also the standard deviation of a new observation."""
+        prediction = self.predict_all(X)
+        mean = self._shaped(prediction.mean)
+        return (mean, self._shaped(prediction.total)) if return_std else mean
+
+    def predict_all(self, X: Any) -> Prediction:
+        """Mean, epistemic and aleatoric standard deviations, (rows, outputs)."""
+        return self.posterior_.predict(self._read(X))
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        levels: Sequence[float] = (0.05, 0.5, 0.95),
+        noise: bool = True,
+    ) -> np.ndarray:
+        """Quantiles (levels, rows) of a new observation, or of the functions with ``noise=False``."""
+        return self._shaped(self.posterior_.quantiles(self._read(X), levels, noise=noise))
+
+    def sample_functions(self, X: Any) -> np.ndarray:
+        """Every stored function at every row (draws, rows), without noise."""
+        return self._shaped(self.posterior_.functions(self._read(X)))
+
+    def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
+        """New observations (draws, rows): functions with noise."""
+        return self._shaped(self.posterior_.samples(self._read(X), random_state))
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return int(random_state)

@@ -1,0 +1,120 @@
+"""All rules of a problem on their points: rules with the same region share points and passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from prbnn.errors import KnowledgeError
+from prbnn.knowledge.drawn import Drawn, Frame, frame_of
+from prbnn.knowledge.regions import Columns, Sampling, sample
+from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.scoring import BoundRule
+from prbnn.knowledge.strengths import Kind
+
+if TYPE_CHECKING:
+    from prbnn.model.scaling import Scaling
+
+
+class Group(eqx.Module):
+    """Rules that are scored at the same points; ``places`` are their positions in the list."""
+
+    points: Float[Array, "points inputs"]
+    rules: tuple[BoundRule, ...]
+    places: tuple[int, ...] = eqx.field(static=True)
+
+
+class BoundKnowledge(eqx.Module):
+    """Every rule with its numbers at a fixed pool of points, in the order the user gave them."""
+
+    groups: tuple[Group, ...]
+    frame: Frame
+    kinds: tuple[Kind, ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        """How many rules there are."""
+        return len(self.kinds)
+
+    def rule(self, place: int) -> BoundRule:
+        """The bound rule at a position of the user's list."""
+        return next(
+            rule
+            for group in self.groups
+            for rule, where in zip(group.rules, group.places, strict=True)
+            if where == place
+        )
+
+    @property
+    def units(self) -> np.ndarray:
+        """One unit a rule: multiply a score by it to have the user's units."""
+        return np.array([float(self.rule(place).unit) for place in range(self.count)])
+
+    def scores(
+        self, network: Callable[[Array], Array], start: Array | int = 0, width: int | None = None
+    ) -> list[Float[Array, "points components"]]:
+        """Scores of one drawn function, less each rule's margin, one array a rule.
+
+        ``width`` points are used, from position ``start`` of each pool; None is the whole pool.
+        """
+        results: list[Array | None] = [None] * self.count
+        for group in self.groups:
+            knowns = tuple(rule.known for rule in group.rules)
+            points = (group.points, knowns)
+            if width is not None and width < len(group.points):
+                points = jax.tree.map(
+                    lambda a: jax.lax.dynamic_slice_in_dim(a, start, width), points
+                )
+
+            def at_point(x, knowns, rules=group.rules):
+                function = Drawn(network, self.frame)
+                return tuple(
+                    jnp.atleast_1d(rule.score(function, x, known) - rule.margin)
+                    for rule, known in zip(rules, knowns, strict=True)
+                )
+
+            for place, score in zip(group.places, jax.vmap(at_point)(*points), strict=True):
+                results[place] = score
+        return [score for score in results if score is not None]
+
+
+def bind_all(
+    rules: Sequence[Rule],
+    columns: Columns,
+    scaling: Scaling,
+    count: int,
+    *,
+    margins: bool = True,
+    seed: int = 0,
+) -> BoundKnowledge:
+    """Bind every rule at ``count`` points of its region; errors name the rule.
+
+    ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
+    """
+    shared: dict[Sampling, list[int]] = {}
+    for place, rule in enumerate(rules):
+        try:
+            shared.setdefault(rule.sampling(columns), []).append(place)
+        except KnowledgeError as error:
+            raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+    groups = []
+    for sampling, places in shared.items():
+        try:
+            points = sample(sampling, columns, count, seed)
+        except KnowledgeError as error:
+            raise KnowledgeError(f"rule {rules[places[0]].label!r}: {error}") from None
+        bound = [rules[place].bind(columns, scaling, points) for place in places]
+        if not margins:
+            bound = [eqx.tree_at(lambda r: r.margin, rule, rule.margin * 0) for rule in bound]
+        groups.append(
+            Group(jnp.asarray(scaling.inputs(points), float), tuple(bound), tuple(places))
+        )
+    return BoundKnowledge(
+        tuple(groups), frame_of(columns, scaling), tuple(rule.strength.kind for rule in rules)
+    )

@@ -1,0 +1,128 @@
+"""One drawn function as rules see it: values, slopes and bends at a point, computed once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.errors import KnowledgeError, nearest
+from prbnn.knowledge.regions import Columns
+
+if TYPE_CHECKING:
+    from prbnn.model.scaling import Scaling
+
+
+class Frame(eqx.Module):
+    """Names and units of inputs and outputs: ``user value = network value * scale + shift``."""
+
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    outputs: tuple[str, ...] = eqx.field(static=True)
+    input_shift: Float[Array, " inputs"]
+    input_scale: Float[Array, " inputs"]
+    output_shift: Float[Array, " outputs"]
+    output_scale: Float[Array, " outputs"]
+
+    def input(self, column: str) -> int:
+        """Position of an input, or an error with the nearest name."""
+        if column not in self.inputs:
+            raise KnowledgeError(f"no column {column!r}{nearest(column, self.inputs)}")
+        return self.inputs.index(column)
+
+    def output(self, name: str | None) -> int:
+        """Position of an output; None is allowed where there is only one."""
+        if name is None:
+            if len(self.outputs) > 1:
+                raise KnowledgeError(
+                    f"there are several outputs ({', '.join(self.outputs)}); say which one with of="
+                )
+            return 0
+        if name not in self.outputs:
+            raise KnowledgeError(f"no output {name!r}{nearest(name, self.outputs)}")
+        return self.outputs.index(name)
+
+
+def frame_of(columns: Columns, scaling: Scaling) -> Frame:
+    """Names and units of a table, as arrays."""
+    return Frame(
+        inputs=columns.inputs,
+        outputs=columns.outputs,
+        input_shift=jnp.asarray(scaling.input_shift, float),
+        input_scale=jnp.asarray(scaling.input_scale, float),
+        output_shift=jnp.asarray(scaling.output_shift, float),
+        output_scale=jnp.asarray(scaling.output_scale, float),
+    )
+
+
+class Point(eqx.Module):
+    """One input, as a user's score sees it: ``x["column"]`` is in the user's units."""
+
+    network: Float[Array, " inputs"]
+    frame: Frame
+
+    def __getitem__(self, column: str) -> Array:
+        index = self.frame.input(column)
+        scale, shift = self.frame.input_scale[index], self.frame.input_shift[index]
+        return self.network[index] * scale + shift
+
+    def replace(self, **values: Any) -> Point:
+        """The same point with some columns set to other values."""
+        network = self.network
+        for column, value in values.items():
+            index = self.frame.input(column)
+            scale, shift = self.frame.input_scale[index], self.frame.input_shift[index]
+            network = network.at[index].set((value - shift) / scale)
+        return Point(network, self.frame)
+
+
+class Drawn:
+    """A function drawn from the posterior.
+
+    Every value and slope asked for at the same point is remembered, so that rules which share
+    points share one forward pass and one linearisation. `network` maps network inputs to network
+    outputs; calls with a `Point` answer in the user's units.
+    """
+
+    def __init__(self, network: Callable[[Array], Array], frame: Frame):
+        self.network = network
+        self.frame = frame
+        self._known: dict[tuple, tuple] = {}
+
+    def values(self, x: Array) -> Array:
+        """All outputs at ``x``, in network units."""
+        return self._remember(("value", id(x)), x, lambda: self.network(x))
+
+    def rates(self, x: Array, index: int) -> Array:
+        """d outputs / d x[index], in network units."""
+        linear = self._remember(("linear", id(x)), x, lambda: jax.linearize(self.network, x))
+        self._known.setdefault(("value", id(x)), (x, linear[0]))
+        direction = jnp.zeros_like(x).at[index].set(1)
+        return self._remember(("rate", id(x), index), x, lambda: linear[1](direction))
+
+    def _remember(self, key: tuple, x: Array, compute: Callable[[], Any]) -> Any:
+        # the point is kept beside the result: while it is alive, its id is its own
+        if key not in self._known:
+            self._known[key] = (x, compute())
+        return self._known[key][1]
+
+    def __call__(self, x: Point, of: str | None = None) -> Array:
+        """The named output (or the only one) at ``x``."""
+        position = self.frame.output(of)
+        scale, shift = self.frame.output_scale[position], self.frame.output_shift[position]
+        return self.values(x.network)[position] * scale + shift
+
+    def slope(self, x: Point, column: str, of: str | None = None) -> Array:
+        """The derivative of an output along a column."""
+        index, position = self.frame.input(column), self.frame.output(of)
+        scale = self.frame.output_scale[position] / self.frame.input_scale[index]
+        return self.rates(x.network, index)[position] * scale
+
+    def bend(self, x: Point, column: str, step: float, of: str | None = None) -> Array:
+        """The second difference over ``step``, divided by its square."""
+        ahead = x.replace(**{column: x[column] + step})
+        behind = x.replace(**{column: x[column] - step})
+        return (self(ahead, of) - 2 * self(x, of) + self(behind, of)) / step**2

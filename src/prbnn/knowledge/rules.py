@@ -1,0 +1,129 @@
+"""What every rule has in common: a name, what it is about, where it holds and how binding it is.
+
+Rules are plain declarations without JAX in them: they print, compare, pickle and clone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from prbnn.errors import KnowledgeError
+from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
+from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft, Strength
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from prbnn.knowledge.scoring import BoundRule
+    from prbnn.model.scaling import Scaling
+
+# a number, text in the column names, or a callable of the rows
+Bound = float | str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A piece of knowledge; hard unless a strength is chosen.
+
+    - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
+      only output
+    - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
+    - `margin`: how far inside its limit the rule is asked to stay while training
+    """
+
+    name: str | None = None
+    of: str | Callable[[Any, Any], Any] | None = None
+    where: Where = None
+    margin: float = 0.0
+    strength: Strength = field(default_factory=Hard)
+    because: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.margin, str) or not self.margin >= 0:
+            raise KnowledgeError(f"{self.label}: margin must be 0 or above, got {self.margin!r}")
+        _ = self.region  # a badly written region is refused where it is written
+
+    @property
+    def region(self) -> Region:
+        """Where the rule holds, as boxes."""
+        return region(self.where)
+
+    @property
+    def label(self) -> str:
+        """The name in reports and errors: the one given, or the rule in words."""
+        return self.name or self.describe()
+
+    def describe(self) -> str:
+        """The rule in words, without its region and strength."""
+        raise NotImplementedError
+
+    def sampling(self, columns: Columns) -> Sampling:
+        """Which points of the inputs the rule must be tried at."""
+        return Sampling(self.region)
+
+    def soft(self, weight: float, power: float = 1.0) -> Self:
+        """A price of ``weight`` nats for each unit of mean violation."""
+        return replace(self, strength=Soft(weight, power))
+
+    def hard(self, tolerance: float | None = None) -> Self:
+        """No more mean violation than ``tolerance``; None: nearly every drawn function obeys."""
+        return replace(self, strength=Hard(tolerance))
+
+    def probably(self, p: float, of: Literal["functions", "points"] = "functions") -> Self:
+        """A share of at least ``p`` of drawn functions (or of points) obeys."""
+        return replace(self, strength=Probable(p, of))
+
+    def on_average(self, bound: float = 0.0) -> Self:
+        """The unclipped score is at least ``bound`` on average over functions and points."""
+        return replace(self, strength=OnAverage(bound))
+
+    def bind(self, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+        """Put the rule's numbers at ``points`` (user's units) into arrays, ready to score."""
+        from prbnn.knowledge.scoring import bind
+
+        return bind(self, columns, scaling, points)
+
+
+def bound_text(bound: object) -> str:
+    """A bound as a reader would write it.
+
+    >>> bound_text(0.5), bound_text("2*x")
+    ('0.5', '2*x')
+    """
+    if isinstance(bound, str):
+        return bound
+    if callable(bound):
+        return f"{getattr(bound, '__name__', 'callable')}(x)"
+    return f"{bound:g}"
+
+
+def check_bound(rule: Rule, bound: object, what: str) -> None:
+    """Refuse a bound that is neither a finite number, text nor a callable."""
+    if isinstance(bound, str) or callable(bound):
+        return
+    try:
+        finite = abs(float(bound)) < float("inf")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        finite = False
+    if not finite:
+        raise KnowledgeError(
+            f"{type(rule).__name__}: {what} must be a finite number, text in the column names or "
+            f"a callable of x, got {bound!r}"
+        )
+
+
+def named(rules: Sequence[Rule]) -> list[Rule]:
+    """Give every rule a name of its own, numbering those that would read the same."""
+    taken: dict[str, int] = {}
+    result = []
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise KnowledgeError(
+                f"knowledge must be a list of rules such as AtLeast(0), got {rule!r}"
+            )
+        taken[rule.label] = taken.get(rule.label, 0) + 1
+        count = taken[rule.label]
+        result.append(replace(rule, name=rule.label if count == 1 else f"{rule.label} ({count})"))
+    return result

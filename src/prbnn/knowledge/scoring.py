@@ -1,0 +1,355 @@
+"""Rules ready to score: their numbers at given points, as arrays, divided by the rule's unit.
+
+``score(function, x, known)`` is for one drawn function and one point, and >= 0 where the rule
+holds; ``known`` holds what depends on the point alone, computed beforehand in float64.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from prbnn.errors import KnowledgeError
+from prbnn.knowledge import bounds, comparison, own, shape
+from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
+from prbnn.knowledge.evaluation import at_points
+from prbnn.knowledge.quantities import Quantity, quantity_of
+from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.rules import Rule
+
+if TYPE_CHECKING:
+    from prbnn.model.scaling import Scaling
+
+
+class BoundRule(eqx.Module):
+    """A rule with its numbers in place; scores come out in multiples of ``unit``."""
+
+    unit: Float[Array, ""]
+    margin: Float[Array, ""]
+    known: dict[str, Array]
+
+    @abstractmethod
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        """One or several scores at one point, >= 0 where the rule holds."""
+
+    @property
+    def component_weights(self) -> Array | None:
+        """Weights of the components of an array score; None is their mean."""
+        return None
+
+
+class _Limits(BoundRule):
+    """lower <= level <= upper, either end optional: score = min(level - lower, upper - level)."""
+
+    quantity: Quantity
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        return _inside(self.quantity.level(function, x), known)
+
+
+class _Union(BoundRule):
+    """Inside one of several intervals, or outside all of them."""
+
+    quantity: Quantity
+    inside: bool = eqx.field(static=True)
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        level = self.quantity.level(function, x)
+        lower, upper = known["lower"], known["upper"]
+        if self.inside:
+            return jnp.max(jnp.minimum(level - lower, upper - level))
+        return jnp.min(jnp.maximum(lower - level, level - upper))
+
+
+class _Slope(BoundRule):
+    """Limits on d level / d x, with x in standard deviations of its column."""
+
+    quantity: Quantity
+    index: int = eqx.field(static=True)
+    per_deviation: Float[Array, ""]
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        return _inside(self.quantity.rate(function, x, self.index) * self.per_deviation, known)
+
+
+class _Step(BoundRule):
+    """level(first) - level(second) within limits: trends over a step, and comparisons."""
+
+    quantity: Quantity
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        first = self.quantity.level(function, known["first"]) if "first" in known else None
+        second = self.quantity.level(function, known["second"]) if "second" in known else None
+        here = self.quantity.level(function, x) if first is None or second is None else None
+        return _inside(
+            (here if first is None else first) - (here if second is None else second), known
+        )
+
+
+class _Bend(BoundRule):
+    """Limits on the second difference over a step, per squared standard deviation."""
+
+    quantity: Quantity
+    per_square: Float[Array, ""]
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        middle = self.quantity.level(function, x)
+        ahead = self.quantity.level(function, known["ahead"])
+        behind = self.quantity.level(function, known["behind"])
+        return _inside((ahead - 2 * middle + behind) * self.per_square, known)
+
+
+class _Own(BoundRule):
+    """A user's score, called with a point in the user's units."""
+
+    frame: Frame
+    call: Any = eqx.field(static=True)
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        return jnp.asarray(self.call(function, Point(x, self.frame))) / self.unit
+
+
+class _Combined(BoundRule):
+    """Several rules' scores side by side, each less its own margin."""
+
+    parts: tuple[BoundRule, ...]
+    weights: Float[Array, " parts"]
+
+    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+        return jnp.stack(
+            [
+                jnp.min(part.score(function, x, known[str(place)]) - part.margin)
+                for place, part in enumerate(self.parts)
+            ]
+        )
+
+    @property
+    def component_weights(self) -> Array | None:
+        return self.weights
+
+
+def _inside(level: Array, known: dict[str, Array]) -> Array:
+    score = None
+    if "lower" in known:
+        score = level - known["lower"]
+    if "upper" in known:
+        above = known["upper"] - level
+        score = above if score is None else jnp.minimum(score, above)
+    assert score is not None
+    return score
+
+
+def bind(rule: Rule, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    """Evaluate everything in ``rule`` that depends on the points alone; errors name the rule."""
+    try:
+        return _bind(rule, columns, scaling, points)
+    except KnowledgeError as error:
+        if str(error).startswith("rule "):
+            raise
+        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+
+
+@singledispatch
+def _bind(rule: Rule, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    raise KnowledgeError(f"{type(rule).__name__} is not a rule that can be scored")
+
+
+def _common(rule: Rule, unit: float) -> dict[str, Any]:
+    return {"unit": jnp.asarray(unit, float), "margin": jnp.asarray(rule.margin / unit, float)}
+
+
+def _known(**arrays: np.ndarray | None) -> dict[str, Array]:
+    return {name: jnp.asarray(a, float) for name, a in arrays.items() if a is not None}
+
+
+@_bind.register(bounds.AtLeast)
+@_bind.register(bounds.AtMost)
+@_bind.register(bounds.Between)
+@_bind.register(bounds.Equals)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    quantity, unit, shift = quantity_of(rule.of, columns, scaling)
+    lower, upper = _value_limits(rule, columns, points, unit)
+    if lower is not None and upper is not None:
+        _check_order(columns, points, lower, upper)
+    return _Limits(
+        **_common(rule, unit),
+        known=_known(lower=_level(lower, shift, unit), upper=_level(upper, shift, unit)),
+        quantity=quantity,
+    )
+
+
+def _value_limits(rule: Any, columns: Columns, points: np.ndarray, unit: float):
+    match rule:
+        case bounds.AtLeast():
+            return at_points(rule.bound, columns, points, "bound"), None
+        case bounds.AtMost():
+            return None, at_points(rule.bound, columns, points, "bound")
+        case bounds.Between():
+            return (
+                at_points(rule.lower, columns, points, "lower"),
+                at_points(rule.upper, columns, points, "upper"),
+            )
+        case _:
+            value = at_points(rule.value, columns, points, "value")
+            within = unit / 100 if rule.within is None else rule.within
+            return value - within, value + within
+
+
+def _level(limit: np.ndarray | None, shift: float, unit: float) -> np.ndarray | None:
+    return None if limit is None else (limit - shift) / unit
+
+
+def _check_order(columns: Columns, points: np.ndarray, lower: np.ndarray, upper: np.ndarray):
+    wrong = np.flatnonzero(lower > upper)
+    if len(wrong):
+        at = wrong[0]
+        place = ", ".join(f"{n}={v:g}" for n, v in zip(columns.inputs, points[at], strict=True))
+        raise KnowledgeError(
+            f"lower is above upper at {len(wrong)} of {len(points)} sampled points, first at "
+            f"{place}: {np.ravel(lower)[at]:g} > {np.ravel(upper)[at]:g}; swap or loosen the bounds"
+        )
+
+
+@_bind.register(bounds.OneOf)
+@_bind.register(bounds.Outside)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    quantity, unit, shift = quantity_of(rule.of, columns, scaling)
+    lower = np.stack([at_points(a, columns, points, "low end") for a, _ in rule.intervals], axis=1)
+    upper = np.stack([at_points(b, columns, points, "high end") for _, b in rule.intervals], axis=1)
+    for k in range(lower.shape[1]):
+        _check_order(columns, points, lower[:, k], upper[:, k])
+    return _Union(
+        **_common(rule, unit),
+        known=_known(lower=_level(lower, shift, unit), upper=_level(upper, shift, unit)),
+        quantity=quantity,
+        inside=isinstance(rule, bounds.OneOf),
+    )
+
+
+@_bind.register(shape.Increasing)
+@_bind.register(shape.Decreasing)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    rises = isinstance(rule, shape.Increasing)
+    zeros = np.zeros(len(points))
+    if rule.over is None:
+        return _slope(rule, columns, scaling, zeros if rises else None, None if rises else zeros)
+    quantity, unit, _ = quantity_of(rule.of, columns, scaling)
+    ahead = scaling.inputs(_moved(points, columns.index(rule.column), rule.over))
+    return _Step(
+        **_common(rule, unit),
+        known=_known(lower=zeros, **{"first" if rises else "second": ahead}),
+        quantity=quantity,
+    )
+
+
+@_bind.register(shape.SlopeBetween)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    lower, upper = _optional_limits(rule, columns, points)
+    return _slope(rule, columns, scaling, lower, upper)
+
+
+def _optional_limits(rule: Any, columns: Columns, points: np.ndarray):
+    lower = None if rule.lower is None else at_points(rule.lower, columns, points, "lower")
+    upper = None if rule.upper is None else at_points(rule.upper, columns, points, "upper")
+    if lower is not None and upper is not None:
+        _check_order(columns, points, lower, upper)
+    return lower, upper
+
+
+def _slope(rule: Any, columns: Columns, scaling: Scaling, lower, upper) -> BoundRule:
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling)
+    index = columns.index(rule.column)
+    unit = value_unit / scaling.input_sd[index]
+    return _Slope(
+        **_common(rule, unit),
+        known=_known(lower=_level(lower, 0.0, unit), upper=_level(upper, 0.0, unit)),
+        quantity=quantity,
+        index=index,
+        per_deviation=jnp.asarray(scaling.input_sd[index] / scaling.input_scale[index], float),
+    )
+
+
+@_bind.register(shape.Convex)
+@_bind.register(shape.Concave)
+@_bind.register(shape.CurvatureBetween)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling)
+    index, step = columns.index(rule.column), shape.bend_step(rule, columns)
+    unit = value_unit / scaling.input_sd[index] ** 2
+    zeros = np.zeros(len(points))
+    match rule:
+        case shape.Convex():
+            lower, upper = zeros, None
+        case shape.Concave():
+            lower, upper = None, zeros
+        case _:
+            lower, upper = _optional_limits(rule, columns, points)
+    return _Bend(
+        **_common(rule, unit),
+        known=_known(
+            lower=_level(lower, 0.0, unit),
+            upper=_level(upper, 0.0, unit),
+            ahead=scaling.inputs(_moved(points, index, step)),
+            behind=scaling.inputs(_moved(points, index, -step)),
+        ),
+        quantity=quantity,
+        per_square=jnp.asarray((scaling.input_sd[index] / step) ** 2, float),
+    )
+
+
+def _moved(points: np.ndarray, index: int, step: float) -> np.ndarray:
+    moved = points.copy()
+    moved[:, index] += step
+    return moved
+
+
+@_bind.register(comparison.Compare)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    quantity, unit, _ = quantity_of(rule.of, columns, scaling)
+    by = np.full(len(points), rule.by / unit)
+    limits = {
+        "below": {"upper": -by},
+        "above": {"lower": by},
+        "within": {"lower": -by, "upper": by},
+    }[rule.relation]
+    return _Step(
+        **_common(rule, unit),
+        known=_known(
+            first=scaling.inputs(_changed(rule.set, columns, points)),
+            second=scaling.inputs(_changed(rule.against, columns, points)),
+            **limits,
+        ),
+        quantity=quantity,
+    )
+
+
+def _changed(changes: Any, columns: Columns, points: np.ndarray) -> np.ndarray:
+    changed = points.copy()
+    for column, value in changes.items():
+        changed[:, columns.index(column)] = at_points(value, columns, points, f"value of {column}")
+    return changed
+
+
+@_bind.register(own.Score)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    unit = float(scaling.output_sd[0]) if rule.unit is None else rule.unit
+    return _Own(**_common(rule, unit), known={}, frame=frame_of(columns, scaling), call=rule.score)
+
+
+@_bind.register(own.Combined)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    parts = [bind(part, columns, scaling, points) for part in rule.rules]
+    known = {str(place): part.known for place, part in enumerate(parts)}
+    bare = tuple(eqx.tree_at(lambda p: p.known, part, {}) for part in parts)
+    return _Combined(
+        **_common(rule, 1.0),
+        known=known,
+        parts=bare,
+        weights=jnp.asarray(np.array(rule.each_weight), float),
+    )

@@ -1,0 +1,103 @@
+"""How binding a rule is: soft, hard, probable, or on average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from prbnn.errors import KnowledgeError
+
+# "share" is hard without a stated tolerance: the share of functions that break it is held down
+Kind = Literal["soft", "share", "hard", "probable functions", "probable points", "average"]
+
+
+@dataclass(frozen=True)
+class Soft:
+    """A price: the objective loses ``weight * (-E f) ** power`` nats; f in the rule's own unit."""
+
+    weight: float
+    power: float = 1.0
+
+    @property
+    def kind(self) -> Kind:
+        """How this strength is measured and enforced."""
+        return "soft"
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0:
+            raise KnowledgeError(
+                f"soft weight must be above 0, got {self.weight!r}; leave the rule out to ignore it"
+            )
+        if not self.power >= 1:
+            raise KnowledgeError(f"soft power must be at least 1, got {self.power!r}")
+
+    def __str__(self) -> str:
+        return f"soft {self.weight:g}" + (f", power {self.power:g}" if self.power != 1 else "")
+
+
+@dataclass(frozen=True)
+class Hard:
+    """E_q f >= -tolerance; without a tolerance, tightened until nearly all drawn functions obey."""
+
+    tolerance: float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """How this strength is measured and enforced."""
+        return "share" if self.tolerance is None else "hard"
+
+    def __post_init__(self) -> None:
+        if self.tolerance is not None and not self.tolerance >= 0:
+            raise KnowledgeError(
+                f"hard tolerance must be 0 or above, got {self.tolerance!r}: "
+                "it is the mean violation you can live with, in the rule's own unit"
+            )
+
+    def __str__(self) -> str:
+        return "hard" if self.tolerance is None else f"hard, tolerance {self.tolerance:g}"
+
+
+@dataclass(frozen=True)
+class Probable:
+    """A share of at least ``p`` of drawn functions (or of points) obeys."""
+
+    p: float
+    of: Literal["functions", "points"] = "functions"
+
+    @property
+    def kind(self) -> Kind:
+        """How this strength is measured and enforced."""
+        return "probable functions" if self.of == "functions" else "probable points"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p < 1:
+            raise KnowledgeError(
+                f"probably(p) needs p between 0 and 1, both excluded, got {self.p!r}; "
+                "use .hard() for a rule without exceptions"
+            )
+        if self.of not in ("functions", "points"):
+            raise KnowledgeError(
+                f"probably(of=...) is 'functions' or 'points', got {self.of!r}: 'functions' asks "
+                "that whole drawn functions obey, 'points' counts points and functions together"
+            )
+
+    def __str__(self) -> str:
+        return f"probably {self.p:g} of {self.of}"
+
+
+@dataclass(frozen=True)
+class OnAverage:
+    """E_q[score] >= bound, with the score unclipped, so that excess at one place pays elsewhere."""
+
+    bound: float = 0.0
+
+    @property
+    def kind(self) -> Kind:
+        """How this strength is measured and enforced."""
+        return "average"
+
+    def __str__(self) -> str:
+        return f"on average >= {self.bound:g}"
+
+
+Strength = Soft | Hard | Probable | OnAverage

@@ -1,0 +1,1 @@
+"""What is fitted: networks, priors, likelihoods and scaling."""

@@ -1,0 +1,150 @@
+"""Networks, declared as plain values: ``build(key, inputs, outputs)`` makes one to be fitted.
+
+Any object with that method, or any callable with that signature, can stand in for these: it must
+return a callable pytree (an `equinox.Module`, say) from one input vector to one output vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+    "gelu": jax.nn.gelu,
+    "rbf": lambda z: jnp.exp(-(z**2)),
+}
+
+
+# half width of the hidden biases at the start: kinks fall all over standardised data
+BIAS_REACH = math.sqrt(3)
+
+
+@runtime_checkable
+class Network(Protocol):
+    """A declaration of a network; ``build`` starts one anew from a random key."""
+
+    def build(self, key: Array, inputs: int, outputs: int) -> Any:
+        """A callable pytree from (inputs,) to (outputs,)."""
+        ...
+
+
+class Dense(eqx.Module):
+    """weight @ x + bias."""
+
+    weight: Float[Array, "outputs inputs"]
+    bias: Float[Array, " outputs"]
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        return self.weight @ x + self.bias
+
+
+class Layers(eqx.Module):
+    """Dense layers with one activation between them."""
+
+    layers: tuple[Dense, ...]
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](layer(x))
+        return self.layers[-1](x)
+
+
+@dataclass(frozen=True)
+class MLP:
+    """A multilayer perceptron of any depth; ``hidden=()`` is linear regression.
+
+    >>> MLP(hidden=(64, 32), activation="tanh")
+    MLP(hidden=(64, 32), activation='tanh')
+    """
+
+    hidden: tuple[int, ...] = (100,)
+    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"MLP: activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
+            )
+        if not all(isinstance(width, int) and width > 0 for width in self.hidden):
+            raise ValueError(f"MLP: hidden holds whole numbers above 0, got {self.hidden!r}")
+
+    def build(self, key: Array, inputs: int, outputs: int) -> Layers:
+        """Weights uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
+        sizes = (inputs, *self.hidden, outputs)
+        shapes = [(wide, deep + 1) for deep, wide in zip(sizes[:-1], sizes[1:], strict=True)]
+        # one call for all layers: every call to the generator costs compilation time
+        numbers = jax.random.uniform(
+            key, (sum(math.prod(shape) for shape in shapes),), minval=-1.0, maxval=1.0
+        )
+        layers, start = [], 0
+        for depth, (wide, deep) in enumerate(shapes):
+            block = numbers[start : start + wide * deep].reshape(wide, deep)
+            start += wide * deep
+            bias = block[:, -1] * BIAS_REACH if depth < len(self.hidden) else jnp.zeros(wide)
+            layers.append(Dense(block[:, :-1] * math.sqrt(3 / max(deep - 1, 1)), bias))
+        return Layers(tuple(layers), self.activation)
+
+
+class Bumps(eqx.Module):
+    """A weighted sum of Gaussian bumps exp(-|x - centre|^2 / (2 width^2)), plus a constant."""
+
+    centres: Float[Array, "bumps inputs"]
+    log_widths: Float[Array, " bumps"]
+    output: Dense
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        distance = jnp.sum((x - self.centres) ** 2, axis=1)
+        return self.output(jnp.exp(-0.5 * distance * jnp.exp(-2 * self.log_widths)))
+
+
+@dataclass(frozen=True)
+class RBF:
+    """A radial basis function network: Gaussian bumps with learned centres and widths.
+
+    >>> RBF(bumps=20)
+    RBF(bumps=20)
+    """
+
+    bumps: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.bumps > 0:
+            raise ValueError(f"RBF: bumps must be above 0, got {self.bumps!r}")
+
+    def build(self, key: Array, inputs: int, outputs: int) -> Bumps:
+        """Centres spread like standardised data."""
+        centre_key, weight_key = jax.random.split(key)
+        reach = math.sqrt(3 / self.bumps)
+        return Bumps(
+            centres=jax.random.uniform(centre_key, (self.bumps, inputs), minval=-1.7, maxval=1.7),
+            log_widths=jnp.zeros(self.bumps),
+            output=Dense(
+                jax.random.uniform(weight_key, (outputs, self.bumps), minval=-reach, maxval=reach),
+                jnp.zeros(outputs),
+            ),
+        )
+
+
+def build(network: Network | Callable, key: Array, inputs: int, outputs: int) -> Any:
+    """Start a declared network, or call a user's factory of the same signature."""
+    if isinstance(network, Network):
+        return network.build(key, inputs, outputs)
+    if callable(network):
+        return network(key, inputs, outputs)
+    raise TypeError(
+        "network must have build(key, inputs, outputs) or be a callable with that signature, "
+        f"got {network!r}"
+    )

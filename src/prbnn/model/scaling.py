@@ -1,0 +1,63 @@
+"""Between the user's units and the network's: shift and scale of every column, in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["standard", "minmax", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """``network value = (user value - shift) / scale`` for inputs and outputs.
+
+    `input_sd` and `output_sd` are the training columns' standard deviations: the natural size of a
+    violation, whatever scaling the network sees.
+    """
+
+    input_shift: np.ndarray
+    input_scale: np.ndarray
+    output_shift: np.ndarray
+    output_scale: np.ndarray
+    input_sd: np.ndarray
+    output_sd: np.ndarray
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """Inputs as the network sees them; computed in float64, returned in float32 or as asked."""
+        return (np.asarray(x, np.float64) - self.input_shift) / self.input_scale
+
+    def outputs(self, y: np.ndarray) -> np.ndarray:
+        """Outputs as the network sees them."""
+        return (np.asarray(y, np.float64) - self.output_shift) / self.output_scale
+
+    def restore(self, y: np.ndarray) -> np.ndarray:
+        """Network outputs back in the user's units."""
+        return np.asarray(y, np.float64) * self.output_scale + self.output_shift
+
+
+def scaling_of(x: np.ndarray, y: np.ndarray, kind: Kind = "standard") -> Scaling:
+    """Read a scaling off the training data.
+
+    >>> scaling_of(np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])).input_shift
+    array([1.])
+    """
+    if kind not in ("standard", "minmax", "none"):
+        raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
+    input_shift, input_scale, input_sd = _columns(x, kind)
+    output_shift, output_scale, output_sd = _columns(y, kind)
+    return Scaling(input_shift, input_scale, output_shift, output_scale, input_sd, output_sd)
+
+
+def _columns(values: np.ndarray, kind: Kind) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    width = values.shape[1]
+    spread = values.std(axis=0) if len(values) else np.ones(width)
+    sd = np.where(spread > 0, spread, 1.0)
+    if kind == "none" or len(values) == 0:
+        return np.zeros(width), np.ones(width), np.ones(width) if kind == "none" else sd
+    if kind == "standard":
+        return values.mean(axis=0), sd, sd
+    low, high = values.min(axis=0), values.max(axis=0)
+    return low, np.where(high > low, high - low, 1.0), sd

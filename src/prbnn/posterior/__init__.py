@@ -1,0 +1,1 @@
+"""Draws of whole functions: prediction, checking and conditioning."""

@@ -1,0 +1,175 @@
+"""The knowledge report: for every rule how far, how often and at what price, and a verdict."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft
+from prbnn.posterior.draws import Check, Posterior
+from prbnn.solution import Solution
+
+HEADINGS = (
+    "rule",
+    "strength",
+    "violation",
+    "mean breaks",
+    "raw draws",
+    "stored",
+    "dual",
+    "verdict",
+)
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule against a fitted posterior, in the user's units.
+
+    - `violation`: -E f, the mean violation over raw draws and points
+    - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
+    - `raw_share`, `stored_share`: share of draws that break it anywhere
+    - `dual`: nats a unit of violation would cost
+    """
+
+    name: str
+    strength: str
+    violation: float
+    points_broken_by_mean: int
+    points: int
+    raw_share: float
+    stored_share: float
+    dual: float
+    verdict: str
+    because: str | None = None
+
+
+@dataclass(frozen=True)
+class KnowledgeReport:
+    """All rules; prints as a table in a terminal and in a notebook."""
+
+    rules: tuple[RuleReport, ...]
+    acceptance: float
+    tempering: float
+    result: str
+
+    def __iter__(self) -> Iterator[RuleReport]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, key: int | str) -> RuleReport:
+        if isinstance(key, str):
+            return next(rule for rule in self.rules if rule.name == key)
+        return self.rules[key]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                rule.name,
+                rule.strength,
+                f"{rule.violation:.2g}",
+                f"{rule.points_broken_by_mean} of {rule.points}",
+                f"{rule.raw_share:.1%}",
+                f"{rule.stored_share:.1%}",
+                f"{rule.dual:.3g}",
+                rule.verdict,
+            )
+            for rule in self.rules
+        ]
+
+    @property
+    def _notes(self) -> str:
+        scale = (
+            ""
+            if self.tempering == 1
+            else f" Duals are on the scale of tempering {self.tempering:g}."
+        )
+        return f"{self.result}; {self.acceptance:.1%} of draws obey every hard rule.{scale}"
+
+    def __str__(self) -> str:
+        if not self.rules:
+            return "No knowledge was given."
+        rows = [HEADINGS, *self._rows()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([*lines, self._notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row)
+            + "</tr>"
+            for row in self._rows()
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{html.escape(self._notes)}</p>"
+        )
+
+
+def knowledge_report(
+    rules: Sequence[Rule],
+    solution: Solution,
+    raw: Check,
+    stored: Posterior,
+    stored_check: Check,
+    acceptance: float,
+    points: int = 1024,
+) -> KnowledgeReport:
+    """Put measurements and strengths side by side."""
+    if not rules:
+        return KnowledgeReport((), acceptance, solution.tempering, str(solution.result))
+    units = stored.bind(rules, 8).units
+    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.full(len(rules), points)
+    lines = []
+    for place, rule in enumerate(rules):
+        raw_share = float(np.mean(raw.broken()[:, place]))
+        stored_share = float(np.mean(stored_check.broken()[:, place])) if len(stored) else 1.0
+        violation = float(-np.mean(raw.f[:, place]) * units[place])
+        lines.append(
+            RuleReport(
+                name=rule.label,
+                strength=str(rule.strength),
+                violation=violation + 0.0,
+                points_broken_by_mean=int(breaks[place]),
+                points=points,
+                raw_share=raw_share,
+                stored_share=stored_share,
+                dual=solution.duals[rule.label],
+                verdict=_verdict(rule, violation, raw_share, stored_share, solution),
+                because=rule.because,
+            )
+        )
+    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(solution.result))
+
+
+def _verdict(
+    rule: Rule, violation: float, raw_share: float, stored_share: float, solution: Solution
+) -> str:
+    if rule.label in solution.result.rules:
+        return "not met"
+    match rule.strength:
+        case Hard(tolerance=None):
+            return "obeyed by every stored draw" if stored_share == 0 else "broken"
+        case Hard(tolerance=tolerance):
+            return "within tolerance" if violation <= 1.1 * (tolerance or 0) else "broken"
+        case Probable(p=p, of="functions"):
+            return "met" if raw_share <= 1.1 * (1 - p) + 0.01 else "not met"
+        case Probable() | OnAverage():
+            return "met"
+        case Soft():
+            return (
+                "obeyed by all draws" if raw_share == 0 else f"broken by {raw_share:.0%} of draws"
+            )

@@ -1,0 +1,68 @@
+"""Scores of predictions: errors, predictive density, CRPS and coverage, in the user's units.
+
+Arrays of draws have the draws first: (draws, rows, outputs) or (draws, rows).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+
+def mse(truth: np.ndarray, mean: np.ndarray) -> float:
+    """Mean squared error of a point prediction.
+
+    >>> mse(np.array([0.0, 2.0]), np.array([1.0, 2.0]))
+    0.5
+    """
+    return float(np.mean((_same(truth, mean) - mean) ** 2))
+
+
+def rmse(truth: np.ndarray, mean: np.ndarray) -> float:
+    """Root of the mean squared error."""
+    return float(np.sqrt(mse(truth, mean)))
+
+
+def nll(truth: np.ndarray, functions: np.ndarray, noise: np.ndarray | float) -> float:
+    """Mean of -log (1/M) sum_m N(y; f_m(x), noise^2): the mixture the draws stand for."""
+    noise = np.broadcast_to(noise, functions.shape)
+    residual = (_same(truth, functions[0]) - functions) / noise
+    density = -0.5 * residual**2 - np.log(noise) - 0.5 * np.log(2 * np.pi)
+    return float(-np.mean(logsumexp(density, axis=0) - np.log(len(functions))))
+
+
+def epistemic_std(functions: np.ndarray) -> float:
+    """Standard deviation over the draws, averaged over rows."""
+    return float(np.mean(np.std(functions, axis=0)))
+
+
+def crps(truth: np.ndarray, samples: np.ndarray) -> float:
+    """Continuous ranked probability score, E|X - y| - E|X - X'| / 2, from draws in O(M log M).
+
+    >>> round(crps(np.array([0.0]), np.array([[-1.0], [1.0]])), 3)
+    0.5
+    """
+    truth = _same(truth, samples[0])
+    ordered = np.sort(samples, axis=0)
+    count = len(samples)
+    rank = (2 * np.arange(1, count + 1) - count - 1).reshape(-1, *[1] * (samples.ndim - 1))
+    spread = np.sum(rank * ordered, axis=0) / count**2
+    return float(np.mean(np.mean(np.abs(samples - truth), axis=0) - spread))
+
+
+def coverage(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """Share of rows whose truth lies in [lower, upper].
+
+    >>> coverage(np.array([0.0, 5.0]), np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
+    0.5
+    """
+    truth = _same(truth, lower)
+    return float(np.mean((truth >= lower) & (truth <= upper)))
+
+
+def _same(truth: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Refuse silent broadcasting of (n,) against (n, 1), the classic way to a wrong error."""
+    truth = np.asarray(truth)
+    if truth.shape != np.shape(like):
+        raise ValueError(f"truth has shape {truth.shape}, the prediction {np.shape(like)}")
+    return truth

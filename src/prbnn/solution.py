@@ -1,0 +1,79 @@
+"""What a fit returns: the posterior, how it ended, the prices of the rules, and the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from prbnn.knowledge.rules import Rule
+from prbnn.posterior.draws import Posterior
+
+Status = Literal["converged", "budget spent", "infeasible", "diverged", "acceptance too low"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do."""
+
+    status: Status
+    message: str = ""
+    rules: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.message}" if self.message else self.status
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units."""
+
+    step: np.ndarray
+    elbo: np.ndarray
+    violation: np.ndarray
+    broken: np.ndarray
+    dual: np.ndarray
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit."""
+
+    step: int
+    steps: int
+    elbo: float
+    violation: float
+    share_broken: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A fitted posterior and its record.
+
+    - `posterior`: raw draws, none rejected
+    - `duals`: nats per unit of f for each rule, averaged over the last quarter of training; on the
+      tempered scale where ``tempering`` is not 1
+    - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
+      (computed when asked for)
+    - `more`: draws a further posterior of so many draws from a seed
+    """
+
+    posterior: Posterior
+    result: Result
+    duals: dict[str, float]
+    history: History
+    rules: Sequence[Rule]
+    tempering: float
+    steps: int
+    seconds_compile: float
+    seconds_run: float
+    more: Callable[[int, int], Posterior]
+    evidence: Callable[[], float]
+
+    @cached_property
+    def elbo(self) -> float:
+        """E_q log p(y | x, w) - KL(q || prior), from the posterior's draws."""
+        return self.evidence()

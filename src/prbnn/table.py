@@ -1,0 +1,139 @@
+"""Data at the edge: numpy, pandas or polars in, checked float64 arrays and column names out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from prbnn.errors import DataError
+
+
+def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A (rows, columns) float64 array and its column names.
+
+    Names come from a data frame or from ``names``; bare arrays are called x (one column) or x0, x1...
+
+    >>> read_inputs([[1, 2], [3, 4]])[1]
+    ('x0', 'x1')
+    """
+    frame = _as_frame(x)
+    if frame is not None:
+        found = tuple(str(column) for column in frame.columns)
+        values = _numbers_of_frame(frame)
+    else:
+        values = _numbers(x, "X")
+        if values.ndim == 1 and names is not None and len(names) == 1:
+            values = values[:, None]
+        if values.ndim != 2:
+            raise DataError(
+                f"X must be a table of rows and columns, got {values.ndim} dimension(s). Reshape your "
+                "data with x.reshape(-1, 1) if it has one column, or x.reshape(1, -1) if one row"
+            )
+        count = values.shape[1]
+        found = ("x",) if count == 1 else tuple(f"x{k}" for k in range(count))
+    if names is not None:
+        if len(names) != values.shape[1]:
+            raise DataError(f"X has {values.shape[1]} columns but {len(names)} names were given")
+        found = tuple(names)
+    _check_finite(values, found)
+    if len(set(found)) != len(found):
+        raise DataError(f"X has two columns of the same name: {', '.join(found)}")
+    return values, found
+
+
+def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A (rows, outputs) float64 array and the outputs' names."""
+    frame = _as_frame(y)
+    if frame is not None:
+        found = tuple(str(column) for column in frame.columns)
+        values = _numbers_of_frame(frame)
+    else:
+        values = _numbers(y, "y")
+        found = (str(getattr(y, "name", None) or "y"),)
+        if values.ndim == 1:
+            values = values[:, None]
+        elif values.ndim == 2:
+            found = (
+                found if values.shape[1] == 1 else tuple(f"y{k}" for k in range(values.shape[1]))
+            )
+        else:
+            raise DataError(f"y must have one or two dimensions, got {values.ndim}")
+    if names is not None:
+        if len(names) != values.shape[1]:
+            raise DataError(f"y has {values.shape[1]} columns but {len(names)} output names")
+        found = tuple(names)
+    _check_finite(values, found)
+    return values, found
+
+
+def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
+    """Refuse tables that cannot be fitted: lengths that differ, too few rows, a constant target."""
+    if len(x) != len(y):
+        raise DataError(
+            f"X has {len(x)} rows and y has {len(y)}: inconsistent numbers of samples; "
+            "they must come from the same rows"
+        )
+    if len(x) < 2:
+        raise DataError(f"at least 2 rows are needed to fit, got n_samples = {len(x)}")
+    for name, column in zip(outputs, y.T, strict=True):
+        if np.ptp(column) == 0:
+            raise DataError(
+                f"target {name!r} has no variance: every row is {column[0]:g}; "
+                "check that the right column was chosen"
+            )
+
+
+def _as_frame(table: Any) -> nw.DataFrame | None:
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _numbers_of_frame(frame: nw.DataFrame) -> np.ndarray:
+    columns = []
+    for name in frame.columns:
+        column = frame[name]
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            raise DataError(
+                f"column {name!r} holds {column.dtype}, not numbers; encode it (for instance one "
+                "0/1 column a category) or leave it out"
+            )
+        columns.append(column.cast(nw.Float64).to_numpy())
+    if not columns:
+        raise DataError("X has 0 columns; at least one input is needed (0 feature(s) found)")
+    return np.column_stack(columns).astype(np.float64)
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise DataError(f"{what} is a sparse matrix; pass a dense one with {what}.toarray()")
+    native = nw.from_native(values, series_only=True, pass_through=True)
+    array = native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+    if np.iscomplexobj(array):
+        raise DataError(f"{what}: Complex data not supported; pass real numbers")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must hold numbers only: {error}") from None
+
+
+def _check_finite(values: np.ndarray, names: tuple[str, ...]) -> None:
+    if values.shape[0] == 0 or values.shape[1] == 0:
+        raise DataError(
+            f"the table has {values.shape[0]} rows and {values.shape[1]} columns; "
+            f"0 sample(s) or 0 feature(s) (shape={values.shape}) while a minimum of 1 is required."
+        )
+    bad = ~np.isfinite(values)
+    if bad.any():
+        counts = {
+            name: (int(np.isnan(column).sum()), int(np.isinf(column).sum()))
+            for name, column in zip(names, values.T, strict=True)
+        }
+        found = "; ".join(
+            f"column {name!r}: {nans} NaN" + (f", {infs} inf (infinity)" if infs else "")
+            for name, (nans, infs) in counts.items()
+            if nans or infs
+        )
+        raise DataError(f"the data must be finite, but {found}. Drop or fill those rows first")

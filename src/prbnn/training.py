@@ -1,0 +1,147 @@
+"""The one compiled loop: batches, pressure, engine steps and dual updates, a chunk at a time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from prbnn.enforcement import pressure as enforcing
+from prbnn.enforcement.pressure import Enforcement
+from prbnn.inference.problem import Batch, Problem
+
+# surrogate width of probable rules, in the rule's unit: from where gradients reach to where it is sharp
+SOFTNESS = (0.5, 0.02)
+SETTLED_RATE = 0.02
+
+
+class Data(NamedTuple):
+    """Padded rows in network units; ``weight`` is 0 for padding."""
+
+    x: Float[Array, "rows inputs"]
+    y: Float[Array, "rows outputs"]
+    weight: Float[Array, " rows"]
+    count: Float[Array, ""]
+
+
+class Plan(NamedTuple):
+    """When the learning rate starts to fall, for how long, when duals may move, and the budget."""
+
+    settle_start: Float[Array, ""]
+    settle_length: Float[Array, ""]
+    warmup: Float[Array, ""]
+    steps: Float[Array, ""]
+
+
+class Carry(NamedTuple):
+    """Everything that changes from step to step."""
+
+    engine: Any
+    enforcement: enforcing.State
+    key: Array
+    step: Array
+
+
+class Means(NamedTuple):
+    """Averages over a chunk, for people and for stopping."""
+
+    elbo: Float[Array, ""]
+    log_likelihood: Float[Array, ""]
+    kl: Float[Array, ""]
+    f: Float[Array, " rules"]
+    broken: Float[Array, " rules"]
+    pressure: Float[Array, " rules"]
+
+
+def bucket(rows: int) -> int:
+    """Rows padded up to a size that many tables share: 1 or 1.5 times a power of two.
+
+    >>> bucket(87), bucket(100), bucket(3)
+    (96, 128, 8)
+    """
+    size = 8
+    while size < rows:
+        size = (
+            size * 3 // 2
+            if size & (size - 1) == 0 and size * 3 // 2 >= rows
+            else (size * 2 if size & (size - 1) == 0 else size * 4 // 3)
+        )
+    return size
+
+
+def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
+    """Rows in network units, padded to a bucket with weight 0."""
+    extra = bucket(len(x)) - len(x)
+    return Data(
+        jnp.asarray(np.pad(x, ((0, extra), (0, 0))), float),
+        jnp.asarray(np.pad(y, ((0, extra), (0, 0))), float),
+        jnp.asarray(np.pad(weight, (0, extra)), float),
+        jnp.asarray(len(x), float),
+    )
+
+
+def pick(
+    problem: Problem, data: Data, key: Array, batch_size: int | None, plan: Plan, step: Array
+) -> Batch:
+    """All rows, or a random batch scaled up to them; and a block of the rules' points.
+
+    Points come in low-discrepancy order, so any block is spread over the region; blocks take turns.
+    """
+    start = jnp.zeros((), int)
+    if problem.knowledge is not None and problem.knowledge.count:
+        size = problem.knowledge.groups[0].points.shape[0]
+        start = step % max(1, size // problem.points_width) * problem.points_width
+    share = jnp.clip(step / (0.6 * plan.steps), 0.0, 1.0)
+    softness = SOFTNESS[0] * (SOFTNESS[1] / SOFTNESS[0]) ** share
+    if batch_size is None or batch_size >= data.x.shape[0]:
+        return Batch(data.x, data.y, data.weight, start, softness)
+    rows_key = jax.random.fold_in(key, 1)
+    index = (jax.random.uniform(rows_key, (batch_size,)) * data.count).astype(int)
+    weight = data.weight[index] * (data.count / batch_size)
+    return Batch(data.x[index], data.y[index], weight, start, softness)
+
+
+@eqx.filter_jit
+def run_chunk(
+    engine: Any,
+    problem: Problem,
+    enforcement: Enforcement,
+    data: Data,
+    plan: Plan,
+    carry: Carry,
+    steps: Array,
+    batch_size: int | None,
+) -> tuple[Carry, Means]:
+    """``steps`` steps of training, and their averages; compiled once for given shapes."""
+
+    def body(_: Array, state: tuple[Carry, Means]) -> tuple[Carry, Means]:
+        carry, sums = state
+        key = jax.random.fold_in(carry.key, carry.step)
+        batch = pick(problem, data, key, batch_size, plan, carry.step)
+        settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
+        rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
+        pressure = enforcement.pressure(carry.enforcement)
+        engine_key = jax.random.fold_in(key, 0) if batch_size else key
+        engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, rate)
+        duals = enforcement.update(carry.enforcement, info.measured, plan.warmup)
+        now = Means(
+            info.elbo,
+            info.log_likelihood,
+            info.kl,
+            jnp.mean(info.measured.f, axis=0),
+            jnp.mean(info.measured.broken, axis=0),
+            pressure,
+        )
+        return (
+            Carry(engine_state, duals, carry.key, carry.step + 1),
+            jax.tree.map(jnp.add, sums, now),
+        )
+
+    rules = jnp.zeros(len(enforcement.kinds))
+    zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules)
+    carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
+    return carry, jax.tree.map(lambda total: total / steps, sums)
