@@ -18,7 +18,7 @@ demo: $(READY)  ## train a plain and a constrained network on simulation 2; tabl
 test: $(READY)  ## what CI runs: lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/ty check --python $(VENV)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(READY)  ## the statistical bars of simulation 2 over ten data sets

@@ -19,3 +19,34 @@ from prbnn.knowledge.shape import (
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
+
+__all__ = [
+    "MLP",
+    "RBF",
+    "AtLeast",
+    "AtMost",
+    "BayesByBackprop",
+    "Between",
+    "Box",
+    "Combined",
+    "Compare",
+    "Concave",
+    "Convex",
+    "CurvatureBetween",
+    "DataError",
+    "Decreasing",
+    "DivergedError",
+    "Equals",
+    "Gaussian",
+    "Increasing",
+    "InfeasibleError",
+    "KnowledgeError",
+    "LayerNormal",
+    "Normal",
+    "OneOf",
+    "Outside",
+    "PRBNNRegressor",
+    "Score",
+    "SlopeBetween",
+    "fit",
+]

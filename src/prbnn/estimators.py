@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fit import Task, prepare, train
 from prbnn.inference.bbb import BayesByBackprop
@@ -41,10 +42,12 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     noise : "learned", "by input", or a standard deviation in the target's units
     prior : prior over weights; Normal(0, 1) if None
     tempering : weight of the KL term; "auto" chooses it by held-out score
-    scaling : "standard", "minmax" or "none"
+    scaling : "minmax", "standard" or "none"
     steps : training budget
     batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
     points : at how many points of its region a rule is tried a step
+    rejection : share of drawn functions that may break a hard rule and be rejected; less of it
+        means more pressure and narrower bands
     draws : how many functions are stored
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
@@ -77,10 +80,11 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         noise: float | Literal["learned", "by input"] = "learned",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
-        scaling: Kind = "standard",
+        scaling: Kind = "minmax",
         steps: int = 6000,
         batch_size: int | None = None,
         points: int = 64,
+        rejection: float = REJECTION,
         draws: int = 1000,
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -96,6 +100,7 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         self.steps = steps
         self.batch_size = batch_size
         self.points = points
+        self.rejection = rejection
         self.draws = draws
         self.output_names = output_names
         self.random_state = random_state
@@ -120,6 +125,7 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
             tempering=1.0 if automatic else self.tempering,
             scaling=self.scaling,
             points=self.points,
+            rejection=self.rejection,
             sample_weight=sample_weight,
             columns=None,
             outputs=self.output_names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -33,7 +33,7 @@ class Silent:
 
 
 @contextmanager
-def progress_bar(verbose: bool | None) -> Iterator[Reporter]:
+def progress_bar(verbose: bool | None) -> Generator[Reporter]:
     """A live bar on standard error if asked for, or if it is a terminal and nothing was said."""
     show = sys.stderr.isatty() if verbose is None else verbose
     if not show:

@@ -58,6 +58,7 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
+    - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     - `more`: draws a further posterior of so many draws from a seed
     """
 
@@ -67,6 +68,8 @@ class Solution:
     history: History
     rules: Sequence[Rule]
     tempering: float
+    location: np.ndarray
+    scale: np.ndarray
     steps: int
     seconds_compile: float
     seconds_run: float

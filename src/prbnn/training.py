@@ -16,7 +16,7 @@ from prbnn.inference.problem import Batch, Problem
 
 # surrogate width of probable rules, in the rule's unit: from where gradients reach to where it is sharp
 SOFTNESS = (0.5, 0.02)
-SETTLED_RATE = 0.02
+SETTLED_RATE = 0.002
 
 
 class Data(NamedTuple):

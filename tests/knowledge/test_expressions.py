@@ -1,6 +1,5 @@
 """Formulas in column names: right values, usable under jax, and nothing else gets through."""
 
-
 from __future__ import annotations
 
 import doctest

@@ -4,10 +4,11 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
 
 - soft: fixed, ``weight * power * (-mean f) ** (power - 1)``
 - hard with a tolerance, on average, probable: the augmented Lagrangian's own derivative,
-  ``max(0, dual - penalty * (mean f - bound))``, at a *running* mean (the square of a few draws'
-  mean would bias the dual by penalty * Var f / draws); every few steps
-  ``dual <- max(0, dual - penalty * (mean f - bound))``, and the penalty grows only while the
-  violation does not shrink. It starts at 1 / Var f, which makes the first updates Newton steps.
+  ``max(0, dual - penalty * gap)`` with gap = mean f - bound, at a *running* mean (the square of a
+  few draws' mean would bias the dual by penalty * Var f / draws). The penalty is 1 / Var f, which
+  makes ``dual <- dual - penalty * gap`` a Newton step on the dual; that step is spread over
+  RESPONSE steps, so that the weights can follow, and never more than doubles or halves the dual.
+  A penalty so measured grows by itself while a rule is being met, and not otherwise.
 - hard without a tolerance: what a user means is that drawn functions obey, so the dual follows the
   strict share of functions that break the rule, ``dual <- dual * exp(rate * (share - target) /
   target)``, and settles where that share meets its target. Tightening further would only squeeze
@@ -29,22 +30,28 @@ from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, Kind, OnAverage, Probable, Soft
 
 # share of drawn functions that may break some hard rule before conditioning, all rules together
-BROKEN_SHARE = 0.12
-UPDATE_EVERY = 25
+REJECTION = 0.12
 SHARE_RATE = 0.003
+# duals stop here, in nats per row and unit; a rule that is still broken then is infeasible
+LARGEST_SHARE_DUAL = 1e4
 LARGEST = 1e7
-STALLED_AFTER = 40
+# running means remember so many steps; a Newton step of a dual is spread over RESPONSE steps
+MEMORY = 50
+LONG_MEMORY = 200
+RESPONSE = 100
+# a rule stalls when its violation has not shrunk by a fifth in so many looks
+LOOK_EVERY = 50
+STALLED_AFTER = 30
 
 
 class State(NamedTuple):
     """What the next step needs; one entry a rule."""
 
     dual: Float[Array, " rules"]
-    penalty: Float[Array, " rules"]
     mean_f: Float[Array, " rules"]
     variance_f: Float[Array, " rules"]
     share: Float[Array, " rules"]
-    violation: Float[Array, " rules"]
+    best: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
     step: Float[Array, ""]
 
@@ -64,11 +71,10 @@ class Enforcement(eqx.Module):
         zeros = jnp.zeros(len(self.kinds))
         return State(
             dual=jnp.where(self._is("share"), self.scale, 0.0),
-            penalty=zeros,
             mean_f=zeros,
             variance_f=zeros,
             share=zeros,
-            violation=zeros + jnp.inf,
+            best=zeros + jnp.inf,
             stalled=zeros,
             step=jnp.zeros(()),
         )
@@ -88,9 +94,14 @@ class Enforcement(eqx.Module):
             * self.power
             * jnp.where(self.power == 1, 1.0, slack ** jnp.maximum(self.power - 1, 1e-6))
         )
-        augmented = jnp.maximum(0.0, state.dual - state.penalty * self._gap(state))
+        augmented = state.dual + self._newton(state)
         choices = jnp.where(self._lagrangian, augmented, state.dual)
         return jnp.where(self._is("soft"), soft, choices)
+
+    def _newton(self, state: State) -> Float[Array, " rules"]:
+        """The step of the dual that a Newton method would take, within a factor of two."""
+        change = -self._gap(state) / (state.variance_f + self.bound**2 + 1e-10)
+        return jnp.clip(change, -0.5 * state.dual, state.dual + 1.0)
 
     def _gap(self, state: State) -> Float[Array, " rules"]:
         """How far the constrained mean is above its bound; for probable, the strict frequency's."""
@@ -100,52 +111,61 @@ class Enforcement(eqx.Module):
     def update(self, state: State, measured: Measured, warmup: Array | float) -> State:
         """Take in the measurements of a step's draws (leading axis) and move the duals."""
         step = state.step + 1
-        quick = jnp.maximum(1 / step, 1 / 50)
-        slow = jnp.maximum(1 / step, 1 / 200)
+        quick = jnp.maximum(1 / step, 1 / MEMORY)
+        slow = jnp.maximum(1 / step, 1 / LONG_MEMORY)
         state = state._replace(
             step=step,
             mean_f=state.mean_f + quick * (jnp.mean(measured.f, axis=0) - state.mean_f),
-            variance_f=state.variance_f + slow * (jnp.var(measured.f, axis=0) - state.variance_f),
+            variance_f=state.variance_f + slow * (self._variance(measured) - state.variance_f),
             share=state.share + slow * (jnp.mean(measured.broken, axis=0) - state.share),
         )
         started = step > warmup
-        return self._lagrangian_update(self._share_update(state, started), started)
+        draws = measured.f.shape[0]
+        return self._lagrangian_update(self._share_update(state, started), started, draws)
+
+    def _variance(self, measured: Measured) -> Float[Array, " rules"]:
+        """Over draws, of what the dual's gap is made of: f, or the strict verdict."""
+        strict = self._is("probable functions", "probable points")
+        return jnp.var(jnp.where(strict, measured.broken, measured.f), axis=0)
 
     def _share_update(self, state: State, started: Array) -> State:
         share = self._is("share")
         if not share.any():
             return state
-        excess = jnp.clip((state.share - self.target) / self.target, -1.0, 3.0)
-        dual = jnp.clip(state.dual * jnp.exp(SHARE_RATE * excess), 0.0, LARGEST * self.scale)
-        stuck = (dual >= LARGEST * self.scale) & (state.share > 3 * self.target)
+        excess = jnp.clip((state.share - self.target) / self.target, -1.0, 1.0)
+        largest = LARGEST_SHARE_DUAL * self.scale
+        dual = jnp.minimum(state.dual * jnp.exp(SHARE_RATE * excess), largest)
+        stuck = (dual >= largest) & (state.share > 3 * self.target)
         moves = share & started
         return state._replace(
             dual=jnp.where(moves, dual, state.dual),
-            stalled=jnp.where(share, jnp.where(stuck, state.stalled + 0.1, 0.0), state.stalled),
-        )
-
-    def _lagrangian_update(self, state: State, started: Array) -> State:
-        if not self._lagrangian.any():
-            return state
-        due = self._lagrangian & started & (state.step % UPDATE_EVERY == 0)
-        penalty = jnp.where(state.penalty == 0, 1 / (state.variance_f + 1e-8), state.penalty)
-        gap = self._gap(state)
-        violation = jnp.maximum(0.0, -gap)
-        shrinks = violation < 0.9 * state.violation
-        matters = violation > 0.05 * jnp.abs(self.bound) + 1e-5
-        grown = jnp.minimum(penalty * 1.3, 1e4 / (state.variance_f + 1e-8))
-        dual = jnp.maximum(0.0, state.dual - penalty * gap)
-        return state._replace(
-            dual=jnp.where(due, dual, state.dual),
-            penalty=jnp.where(due, jnp.where(matters & ~shrinks, grown, penalty), state.penalty),
-            violation=jnp.where(due, violation, state.violation),
             stalled=jnp.where(
-                due, jnp.where(matters & ~shrinks, state.stalled + 1, 0.0), state.stalled
+                share, jnp.where(stuck, state.stalled + 1 / LOOK_EVERY, 0.0), state.stalled
             ),
         )
 
+    def _lagrangian_update(self, state: State, started: Array, draws: int) -> State:
+        if not self._lagrangian.any():
+            return state
+        moves = self._lagrangian & started
+        dual = jnp.clip(state.dual + self._newton(state) / RESPONSE, 0.0, LARGEST * self.scale)
+        violation = jnp.maximum(0.0, -self._gap(state))
+        noise = 3 * jnp.sqrt(state.variance_f / (draws * MEMORY))
+        looks = moves & (state.step % LOOK_EVERY == 0)
+        matters = violation > 0.05 * jnp.abs(self.bound) + noise + 1e-6
+        better = violation < 0.8 * state.best
+        stalled = jnp.where(matters & ~better, state.stalled + 1, 0.0)
+        best = jnp.where(matters, jnp.where(better, violation, state.best), jnp.inf)
+        return state._replace(
+            dual=jnp.where(moves, dual, state.dual),
+            best=jnp.where(looks, best, state.best),
+            stalled=jnp.where(looks, stalled, state.stalled),
+        )
 
-def enforcement_of(rules: Sequence[Rule], units: np.ndarray, rows: float) -> Enforcement:
+
+def enforcement_of(
+    rules: Sequence[Rule], units: np.ndarray, rows: float, rejection: float = REJECTION
+) -> Enforcement:
     """Read the strengths off the rules; users state them in their own units."""
     count = max(1, sum(rule.strength.kind == "share" for rule in rules))
     bound, weight, power = np.zeros(len(rules)), np.zeros(len(rules)), np.ones(len(rules))
@@ -164,6 +184,6 @@ def enforcement_of(rules: Sequence[Rule], units: np.ndarray, rows: float) -> Enf
         bound=jnp.asarray(bound, float),
         weight=jnp.asarray(weight, float),
         power=jnp.asarray(power, float),
-        target=jnp.asarray(np.full(len(rules), BROKEN_SHARE / count), float),
+        target=jnp.asarray(np.full(len(rules), rejection / count), float),
         scale=jnp.asarray(max(rows, 1.0), float),
     )

@@ -44,11 +44,11 @@ class BayesByBackprop:
     - `initial_sd`: standard deviation of each weight at the start, as a share of its prior's
 
     >>> BayesByBackprop(draws=16)
-    BayesByBackprop(draws=16, learning_rate=0.005, initial_sd=0.01)
+    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01)
     """
 
     draws: int = 5
-    learning_rate: float = 0.005
+    learning_rate: float = 0.003
     initial_sd: float = 0.01
 
     def __post_init__(self) -> None:
@@ -84,7 +84,9 @@ class BayesByBackprop:
         rate: Float[Array, ""],
     ) -> tuple[State, Info]:
         """One Adam step on -(ELBO + sum of pressure * f), with ``rate`` scaling the learning rate."""
-        noise = jax.random.normal(key, (self.draws, problem.prior_sd.size))
+        half = jax.random.normal(key, ((self.draws + 1) // 2, problem.prior_sd.size))
+        # each draw has its mirror image: what is odd in the noise cancels from the gradient
+        noise = jnp.concatenate([half, -half])[: self.draws]
 
         def loss(parameters: Array) -> tuple[Array, Info]:
             mean, log_sd, own = self._split(problem, parameters)
@@ -99,9 +101,10 @@ class BayesByBackprop:
             return -gain, Info(elbo, fit, kl, measured)
 
         gradient, info = jax.grad(loss, has_aux=True)(state.parameters)
-        update, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
-        parameters = state.parameters - self.learning_rate * rate * update
-        return State(parameters, optimiser), info
+        direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
+        change = jax.tree.map(lambda d: -self.learning_rate * rate * d, direction)
+        parameters = optax.apply_updates(state.parameters, change)
+        return State(jnp.asarray(parameters), optimiser), info
 
     def draws_of(
         self, problem: Problem, key: Array, state: State, count: int
@@ -109,6 +112,11 @@ class BayesByBackprop:
         """``count`` weight vectors from the fitted posterior."""
         mean, log_sd, _ = self._split(problem, state.parameters)
         return mean + jnp.exp(log_sd) * jax.random.normal(key, (count, mean.size))
+
+    def moments(self, problem: Problem, state: State) -> tuple[Array, Array]:
+        """Mean and standard deviation of every weight."""
+        mean, log_sd, _ = self._split(problem, state.parameters)
+        return mean, jnp.exp(log_sd)
 
     def kl(self, problem: Problem, state: State) -> Array:
         """KL(q || prior), untempered."""

@@ -177,7 +177,7 @@ class _Reading:
         operation: Operation | None = None
         operands: list[ast.expr] = []
         match node:
-            case ast.Constant(value=value) if type(value) in (int, float):
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 if value <= LARGEST_NUMBER:
                     return float(value)
                 raise self.refusal(self._span(node), f"is larger than {LARGEST_NUMBER:g}")
@@ -238,7 +238,7 @@ _read = lru_cache(maxsize=256)(_Reading)
 
 
 def _compute(tree: Tree, columns: Mapping[str, Any], numerics: ModuleType) -> Any:
-    if isinstance(tree, float):
+    if isinstance(tree, int | float):
         return tree
     if isinstance(tree, str):
         return columns[tree]

@@ -29,12 +29,14 @@ class Sweep:
         """Read ``{"column": (low, high)}``; a single number stands for a column held there."""
         read = []
         for column, value in ranges.items():
-            ends = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value, value)
-            if len(ends) != 2 or not all(_is_number(end) for end in ends):
+            try:
+                low, high = (float(end) for end in np.broadcast_to(np.asarray(value, float), (2,)))
+            except (TypeError, ValueError):
+                low = high = float("nan")
+            if not (np.isfinite(low) and np.isfinite(high)):
                 raise KnowledgeError(
                     f"where[{column!r}] must be a number or a pair (low, high), got {value!r}"
                 )
-            low, high = float(ends[0]), float(ends[1])
             if not low <= high:
                 raise KnowledgeError(
                     f"where[{column!r}] is empty: low {low:g} is above high {high:g}; swap the two"
@@ -48,10 +50,6 @@ class Sweep:
             for c, low, high in self.ranges
         )
         return f"{'Box' if self.full else 'Sweep'}({inside})"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and np.isfinite(float(value))  # type: ignore
 
 
 def Box(ranges: Mapping[str, float | Sequence[float]] | None = None, **named) -> Sweep:  # noqa: N802

@@ -99,12 +99,12 @@ def bound_text(bound: object) -> str:
     return f"{bound:g}"
 
 
-def check_bound(rule: Rule, bound: object, what: str) -> None:
+def check_bound(rule: Rule, bound: Any, what: str) -> None:
     """Refuse a bound that is neither a finite number, text nor a callable."""
     if isinstance(bound, str) or callable(bound):
         return
     try:
-        finite = abs(float(bound)) < float("inf")  # type: ignore[arg-type]
+        finite = abs(float(bound)) < float("inf")
     except (TypeError, ValueError):
         finite = False
     if not finite:

@@ -27,15 +27,19 @@ if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
 
 
+# arrays with one entry a point; a combined rule holds its parts' own, by position
+Known = dict[str, Any]
+
+
 class BoundRule(eqx.Module):
     """A rule with its numbers in place; scores come out in multiples of ``unit``."""
 
     unit: Float[Array, ""]
     margin: Float[Array, ""]
-    known: dict[str, Array]
+    known: Known
 
     @abstractmethod
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         """One or several scores at one point, >= 0 where the rule holds."""
 
     @property
@@ -49,7 +53,7 @@ class _Limits(BoundRule):
 
     quantity: Quantity
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return _inside(self.quantity.level(function, x), known)
 
 
@@ -59,7 +63,7 @@ class _Union(BoundRule):
     quantity: Quantity
     inside: bool = eqx.field(static=True)
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         level = self.quantity.level(function, x)
         lower, upper = known["lower"], known["upper"]
         if self.inside:
@@ -74,22 +78,22 @@ class _Slope(BoundRule):
     index: int = eqx.field(static=True)
     per_deviation: Float[Array, ""]
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return _inside(self.quantity.rate(function, x, self.index) * self.per_deviation, known)
 
 
 class _Step(BoundRule):
-    """level(first) - level(second) within limits: trends over a step, and comparisons."""
+    """level(first) - level(second) within limits: trends over a step, and comparisons.
+
+    Where one of the two is not among the known arrays, it is the point itself.
+    """
 
     quantity: Quantity
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
-        first = self.quantity.level(function, known["first"]) if "first" in known else None
-        second = self.quantity.level(function, known["second"]) if "second" in known else None
-        here = self.quantity.level(function, x) if first is None or second is None else None
-        return _inside(
-            (here if first is None else first) - (here if second is None else second), known
-        )
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
+        first = self.quantity.level(function, known.get("first", x))
+        second = self.quantity.level(function, known.get("second", x))
+        return _inside(first - second, known)
 
 
 class _Bend(BoundRule):
@@ -98,7 +102,7 @@ class _Bend(BoundRule):
     quantity: Quantity
     per_square: Float[Array, ""]
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         middle = self.quantity.level(function, x)
         ahead = self.quantity.level(function, known["ahead"])
         behind = self.quantity.level(function, known["behind"])
@@ -111,7 +115,7 @@ class _Own(BoundRule):
     frame: Frame
     call: Any = eqx.field(static=True)
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return jnp.asarray(self.call(function, Point(x, self.frame))) / self.unit
 
 
@@ -121,7 +125,7 @@ class _Combined(BoundRule):
     parts: tuple[BoundRule, ...]
     weights: Float[Array, " parts"]
 
-    def score(self, function: Drawn, x: Array, known: dict[str, Array]) -> Array:
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return jnp.stack(
             [
                 jnp.min(part.score(function, x, known[str(place)]) - part.margin)
@@ -134,7 +138,7 @@ class _Combined(BoundRule):
         return self.weights
 
 
-def _inside(level: Array, known: dict[str, Array]) -> Array:
+def _inside(level: Array, known: Known) -> Array:
     score = None
     if "lower" in known:
         score = level - known["lower"]
@@ -164,7 +168,7 @@ def _common(rule: Rule, unit: float) -> dict[str, Any]:
     return {"unit": jnp.asarray(unit, float), "margin": jnp.asarray(rule.margin / unit, float)}
 
 
-def _known(**arrays: np.ndarray | None) -> dict[str, Array]:
+def _known(**arrays: np.ndarray | None) -> Known:
     return {name: jnp.asarray(a, float) for name, a in arrays.items() if a is not None}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -84,7 +85,7 @@ class MLP:
     def build(self, key: Array, inputs: int, outputs: int) -> Layers:
         """Weights uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
         sizes = (inputs, *self.hidden, outputs)
-        shapes = [(wide, deep + 1) for deep, wide in zip(sizes[:-1], sizes[1:], strict=True)]
+        shapes = [(wide, deep + 1) for deep, wide in pairwise(sizes)]
         # one call for all layers: every call to the generator costs compilation time
         numbers = jax.random.uniform(
             key, (sum(math.prod(shape) for shape in shapes),), minval=-1.0, maxval=1.0

@@ -95,13 +95,12 @@ class Posterior:
         self, x: np.ndarray, levels: Sequence[float], *, noise: bool = True
     ) -> np.ndarray:
         """Quantiles (levels, rows, outputs) of a new observation, or of the functions alone."""
-        levels = np.asarray(levels, float)
-        if not np.all((levels > 0) & (levels < 1)):
+        wanted = np.asarray(levels, float)
+        if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantile levels must be between 0 and 1, got {levels}")
-        wanted = jnp.asarray(levels, float)
         quantiles = _mixture_quantiles if noise else _function_quantiles
         parts = [
-            quantiles(self._model, self.draws, chunk, wanted)[:, :keep]
+            quantiles(self._model, self.draws, chunk, jnp.asarray(wanted, float))[:, :keep]
             for chunk, keep in self._chunks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))

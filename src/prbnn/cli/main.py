@@ -1,0 +1,65 @@
+"""`prbnn`: one command a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Bayesian neural networks that obey what you know.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+study_app = typer.Typer(
+    help="Reproduce a study and print it beside published numbers.", no_args_is_help=True
+)
+app.add_typer(study_app, name="study")
+
+
+@app.callback()
+def main() -> None:
+    """Bayesian neural networks that obey what you know."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    typer.echo(installed("prbnn"))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("prbnn-demo.png"),
+    seed: Annotated[int, typer.Option(help="Data set; 0 is the paper's.")] = 0,
+) -> None:
+    """Train a plain and a constrained network on simulation 2: a table and a picture.
+
+    Example: prbnn demo --out picture.png
+    """
+    from prbnn.cli.simulation2 import demo as run
+
+    run(out, seed)
+
+
+@study_app.command()
+def simulation2(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
+    ] = 1,
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
+        "simulation2.png"
+    ),
+) -> None:
+    """Simulation 2: BNN, fixed weights and PR-BNN, beside the paper's table.
+
+    Example: prbnn study simulation2 --seeds 10 --json records.json
+    """
+    from prbnn.cli.simulation2 import study as run
+
+    run(seeds, json, out)

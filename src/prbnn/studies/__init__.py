@@ -1,0 +1,1 @@
+"""Studies: data, model and knowledge of each, its table and its picture."""

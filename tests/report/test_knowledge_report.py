@@ -1,0 +1,236 @@
+"""The knowledge report: what it prints, and that its numbers are those of the draws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing
+from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.rules import Rule, named
+from prbnn.model.scaling import scaling_of
+from prbnn.model.weights import flatten
+from prbnn.posterior.draws import Posterior
+from prbnn.report.knowledge import HEADINGS, KnowledgeReport, RuleReport, knowledge_report
+from prbnn.solution import History, Result, Solution
+
+FLOOR = RuleReport(
+    name="<script>alert('power')</script> & floor",
+    strength="hard",
+    violation=0.125,
+    points_broken_by_mean=3,
+    points=1024,
+    raw_share=0.25,
+    stored_share=0.0,
+    dual=18.4,
+    verdict="obeyed by every stored draw",
+    because="meters <cannot> read below",
+)
+RISING = replace(FLOOR, name="more sun more power", strength="soft 10", verdict="broken by 25%")
+
+
+def report(*rules: RuleReport, tempering: float = 1.0, result: str = "converged"):
+    return KnowledgeReport(rules, acceptance=0.75, tempering=tempering, result=result)
+
+
+class Text(HTMLParser):
+    """Tags and text of a page, as a browser would read them."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.cells: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.cells.append(data)
+
+
+def test_the_table_has_a_line_a_rule_under_its_headings() -> None:
+    lines = str(report(FLOOR, RISING)).splitlines()
+    assert [heading in lines[0] for heading in HEADINGS] == [True] * len(HEADINGS)
+    assert lines[2].startswith(FLOOR.name)
+    assert lines[3].startswith(RISING.name)
+    for word in ("hard", "0.12", "3 of 1024", "25.0%", "0.0%", "18.4", FLOOR.verdict):
+        assert word in lines[2]
+    assert repr(report(FLOOR)) == str(report(FLOOR))
+
+
+def test_columns_of_the_table_stand_under_each_other() -> None:
+    lines = str(report(FLOOR, RISING)).splitlines()
+    assert lines[2].index("3 of 1024") == lines[3].index("3 of 1024") == lines[0].index("mean")
+
+
+def test_the_last_line_says_how_the_fit_ended() -> None:
+    last = str(report(FLOOR, result="budget spent: more steps")).splitlines()[-1]
+    assert "budget spent: more steps" in last
+    assert "75.0% of draws obey every hard rule" in last
+    assert "tempering" not in last
+
+
+def test_tempered_duals_are_said_to_be_tempered() -> None:
+    assert "tempering 0.2" in str(report(FLOOR, tempering=0.2))
+    assert "tempering 0.2" in report(FLOOR, tempering=0.2)._repr_html_()
+
+
+def test_without_rules_the_report_says_so() -> None:
+    assert str(report()) == "No knowledge was given."
+    assert len(report()) == 0
+
+
+def test_the_page_has_every_heading_and_rule() -> None:
+    page = Text(report(FLOOR, RISING)._repr_html_())
+    for word in (*HEADINGS, FLOOR.name, RISING.name, FLOOR.strength, FLOOR.verdict, "3 of 1024"):
+        assert word in page.cells
+    assert page.tags.count("tr") == 3
+
+
+def test_the_page_escapes_what_users_wrote() -> None:
+    page = report(FLOOR, result="infeasible: <b>'floor'</b>")._repr_html_()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;" in page
+    assert set(Text(page).tags) <= {"table", "thead", "tbody", "tr", "th", "td", "p"}
+
+
+def test_rules_are_found_by_number_and_by_name() -> None:
+    table = report(FLOOR, RISING)
+    assert table[0] is FLOOR
+    assert table[-1] is RISING
+    assert table["more sun more power"] is RISING
+    assert list(table) == [FLOOR, RISING]
+    assert len(table) == 2
+
+
+def test_a_misspelt_rule_is_a_key_error_with_the_nearest_name() -> None:
+    with pytest.raises(KeyError, match="more sun more power"):
+        report(FLOOR, RISING)["more sun mor power"]
+
+
+@pytest.fixture(scope="module")
+def posterior() -> Posterior:
+    """Draws around one linear function of one column, in units far from standard."""
+    generator = np.random.default_rng(0)
+    rows = generator.uniform(0, 1000, (40, 1))
+    targets = 3 * rows + generator.normal(0, 100, rows.shape)
+    scaling = scaling_of(rows, targets)
+    network = MLP(()).build(jax.random.key(0), 1, 1)
+    draws = np.array([1.0, 0.0]) + 0.2 * generator.normal(size=(200, flatten(network).size))
+    return Posterior(
+        network,
+        jnp.asarray(draws, float),
+        Gaussian(),
+        jnp.zeros(1),
+        scaling,
+        Columns(("sun",), ("power",), rows, targets),
+    )
+
+
+def solution_of(posterior: Posterior, rules: list[Rule], result: Result) -> Solution:
+    empty = np.zeros((0, len(rules)))
+    return Solution(
+        posterior=posterior,
+        result=result,
+        duals={rule.label: 10.0 + place for place, rule in enumerate(rules)},
+        history=History(np.zeros(0), np.zeros(0), empty, empty, empty),
+        rules=rules,
+        tempering=0.2,
+        steps=0,
+        seconds_compile=0.0,
+        seconds_run=0.0,
+        more=lambda count, number: posterior,
+        evidence=lambda: 0.0,
+    )
+
+
+def report_of(
+    posterior: Posterior, stored: Posterior, *rules: Rule, result: Result | None = None
+) -> KnowledgeReport:
+    rules = named(rules)
+    return knowledge_report(
+        rules,
+        solution_of(posterior, rules, result or Result("converged")),
+        posterior.check(rules),
+        stored,
+        stored.check(rules),
+        0.5,
+    )
+
+
+def test_numbers_are_those_of_the_draws_in_the_users_units(posterior: Posterior) -> None:
+    rule = AtLeast(400, name="floor", where={"sun": (0, 1000)}, because="a meter's range")
+    stored, _ = posterior.condition([AtLeast(100, where={"sun": (0, 1000)})])
+    line = report_of(posterior, stored, rule)["floor"]
+    grid = np.linspace(0, 1000, 2001)[:, None]
+    short = np.minimum(posterior.functions(grid)[..., 0] - 400, 0)
+    unit = posterior.scaling.output_sd[0]
+    assert line.violation == pytest.approx(-short.mean(), rel=0.01)
+    assert line.raw_share == pytest.approx(np.mean(short.min(axis=1) < -1e-4 * unit))
+    broken = (stored.functions(grid)[..., 0] - 400).min(axis=1) < -1e-4 * unit
+    assert line.stored_share == pytest.approx(broken.mean())
+    mean = stored.predict(grid).mean[:, 0]
+    assert line.points_broken_by_mean / line.points == pytest.approx(np.mean(mean < 400), abs=0.005)
+    assert line.dual == 10.0
+    assert line.because == "a meter's range"
+
+
+def test_no_violation_is_zero_not_minus_zero(posterior: Posterior) -> None:
+    line = report_of(posterior, posterior, AtLeast(-1e6))[0]
+    assert str(line.violation) == "0.0"
+
+
+def test_two_rules_that_read_the_same_have_two_lines(posterior: Posterior) -> None:
+    names = [line.name for line in report_of(posterior, posterior, AtLeast(0), AtLeast(0))]
+    assert names == ["output >= 0", "output >= 0 (2)"]
+
+
+FLAT = {"sun": (0, 1000)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        (Increasing("sun"), "obeyed by every stored draw"),
+        (AtLeast(400, where=FLAT), "broken"),
+        (AtLeast(400, where=FLAT).hard(tolerance=1e3), "within tolerance"),
+        (AtLeast(400, where=FLAT).hard(tolerance=1e-3), "broken"),
+        (AtLeast(400, where=FLAT).probably(0.99), "not met"),
+        (AtLeast(-1e6).probably(0.99), "met"),
+        (AtMost(1e6).soft(10), "obeyed by all draws"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else value.describe(),
+)
+def test_the_verdict_follows_from_strength_and_draws(
+    posterior: Posterior, rule: Rule, verdict: str
+) -> None:
+    assert report_of(posterior, posterior, rule)[0].verdict == verdict
+
+
+def test_a_broken_soft_rule_is_told_with_its_share(posterior: Posterior) -> None:
+    line = report_of(posterior, posterior, AtLeast(400, where=FLAT).soft(1))[0]
+    assert line.raw_share > 0
+    assert line.verdict == f"broken by {line.raw_share:.0%} of draws"
+
+
+def test_a_rule_that_the_result_names_is_not_met(posterior: Posterior) -> None:
+    result = Result("budget spent", "'floor' not met yet", ("floor",))
+    rules = AtLeast(-1e6, name="floor"), AtMost(1e6, name="ceiling")
+    lines = report_of(posterior, posterior, *rules, result=result)
+    assert lines["floor"].verdict == "not met"
+    assert lines["ceiling"].verdict == "obeyed by every stored draw"
+    assert "'floor' not met yet" in str(lines)
+
+
+def test_a_report_of_no_stored_draws_does_not_claim_obedience(posterior: Posterior) -> None:
+    line = report_of(posterior, posterior.take(np.arange(0)), AtLeast(-1e6))[0]
+    assert line.stored_share == 1
+    assert line.points_broken_by_mean == line.points
+    assert line.verdict == "broken"

@@ -1,0 +1,146 @@
+"""Imports flow one way, and declarations of rules stay free of JAX."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "prbnn"
+
+# from the ground up: a module may import from its own line and from the lines above it
+LAYERS = (
+    ("errors",),
+    ("knowledge",),
+    ("model",),
+    ("enforcement",),
+    ("inference",),
+    ("posterior",),
+    ("certify",),
+    ("table", "solution", "training", "tempering", "progress", "fit"),
+    ("report",),
+    ("estimators",),
+    ("prbnn",),
+    ("studies", "cli"),
+)
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+
+DECLARATIONS = (
+    "rules",
+    "bounds",
+    "shape",
+    "comparison",
+    "own",
+    "strengths",
+    "regions",
+    "expressions",
+)
+COMPILED = ("jax", "jaxlib", "equinox", "jaxtyping", "optax")
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def is_for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def statements(nodes: Iterable[ast.AST], *, lazy: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run: without those for types, and without those in functions unless ``lazy``."""
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif is_for_types_only(node):
+            yield from statements(node.orelse, lazy=lazy)
+        elif lazy or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from statements(ast.iter_child_nodes(node), lazy=lazy)
+
+
+def imports(module: str, *, lazy: bool) -> set[str]:
+    """Dotted names of the modules that a module imports."""
+    found = set()
+    for node in statements(ast.parse(MODULES[module].read_text()).body, lazy=lazy):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+            continue
+        assert node.level == 0, f"{module}: write `from prbnn...`, not a relative import"
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            found.add(inner if inner in MODULES else str(node.module))
+    return found
+
+
+def layer_of(module: str) -> str:
+    """The first name below prbnn; prbnn itself is the layer of the public names."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def within_prbnn(names: set[str]) -> set[str]:
+    return {name for name in names if name.split(".")[0] == "prbnn"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_its_own_layer_and_those_below(module: str) -> None:
+    layer = layer_of(module)
+    assert layer in RANK, f"{module} has no layer: say in LAYERS where {layer!r} belongs"
+    for other in within_prbnn(imports(module, lazy=True)):
+        below = layer_of(other)
+        assert below in RANK, f"{other} has no layer: say in LAYERS where {below!r} belongs"
+        assert RANK[below] <= RANK[layer], f"{module} must not import {other}: {below} is above it"
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Depth-first through imports at module level: a way back to where it began is a cycle."""
+    graph = {m: within_prbnn(imports(m, lazy=False)) - {"prbnn"} for m in MODULES}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"a circle of imports: {' -> '.join((*path, module))}"
+        if module in done:
+            return
+        for other in sorted(graph[module]):
+            visit(other, (*path, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("name", DECLARATIONS)
+def test_declaring_a_rule_needs_no_compiled_code(name: str) -> None:
+    """Neither a declaration nor anything that it imports imports JAX."""
+    start = f"prbnn.knowledge.{name}"
+    waiting, seen = [(start,)], {start}
+    while waiting:
+        path = waiting.pop()
+        for other in imports(path[-1], lazy=False):
+            assert other.split(".")[0] not in COMPILED, (
+                f"{' -> '.join(path)} imports {other} at module level"
+            )
+            if other in MODULES and other not in seen and other != "prbnn":
+                seen.add(other)
+                waiting.append((*path, other))
+
+
+def test_imports_for_types_are_told_from_imports_that_run() -> None:
+    """The reader behind these tests leaves out imports for types, and lazy ones where asked to."""
+    text = (
+        "import one\n"
+        "if TYPE_CHECKING:\n    import two\nelse:\n    import three\n"
+        "def function():\n    import four\n"
+        "try:\n    import five\nexcept ImportError:\n    pass\n"
+    )
+
+    def names(lazy: bool) -> list[str]:
+        return [node.names[0].name for node in statements(ast.parse(text).body, lazy=lazy)]
+
+    assert names(lazy=True) == ["one", "three", "four", "five"]
+    assert names(lazy=False) == ["one", "three", "five"]

@@ -1,0 +1,231 @@
+"""Tables at the edge: the same numbers whatever the library, and errors that name the column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from scipy import sparse
+
+from prbnn.errors import DataError
+from prbnn.table import check_rows, read_inputs, read_targets
+
+NUMBERS = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+NAMES = ("dose", "wind speed")
+
+
+def as_pandas(values: np.ndarray = NUMBERS, names=NAMES) -> pandas.DataFrame:
+    return pandas.DataFrame(values, columns=list(names))
+
+
+def as_polars(values: np.ndarray = NUMBERS, names=NAMES) -> polars.DataFrame:
+    return polars.DataFrame(values, schema=list(names))
+
+
+@pytest.mark.parametrize("table", [as_pandas(), as_polars()], ids=["pandas", "polars"])
+def test_a_frame_gives_its_numbers_and_names(table) -> None:
+    values, names = read_inputs(table)
+    assert values.dtype == np.float64
+    assert np.array_equal(values, NUMBERS)
+    assert names == NAMES
+
+
+@pytest.mark.parametrize(
+    "table",
+    [NUMBERS, NUMBERS.tolist(), NUMBERS.astype(np.float32), NUMBERS.astype(object)],
+    ids=["float64", "lists", "float32", "objects that are numbers"],
+)
+def test_a_bare_table_gets_numbered_names(table) -> None:
+    values, names = read_inputs(table)
+    assert values.dtype == np.float64
+    assert np.array_equal(values, NUMBERS)
+    assert names == ("x0", "x1")
+
+
+def test_a_bare_column_is_called_x() -> None:
+    assert read_inputs(NUMBERS[:, :1])[1] == ("x",)
+
+
+def test_given_names_replace_found_ones() -> None:
+    assert read_inputs(as_pandas(), ["a", "b"])[1] == ("a", "b")
+    assert read_inputs(NUMBERS[:, 0], ["a"])[0].shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pandas.array([1, 2, 3], dtype="Int64"),
+        np.array([1, 2, 3], dtype=np.int8),
+        np.array([1, 2, 3], dtype=np.uint16),
+        np.array([1, 2, 3], dtype=np.float32),
+    ],
+    ids=["nullable", "int8", "uint16", "float32"],
+)
+def test_every_kind_of_number_is_read_as_float64(column) -> None:
+    values, _ = read_inputs(pandas.DataFrame({"dose": column}))
+    assert values.dtype == np.float64
+    assert values.ravel().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_true_and_false_are_one_and_zero() -> None:
+    flags = [True, False, True]
+    for table in (pandas.DataFrame({"on": flags}), polars.DataFrame({"on": flags})):
+        assert read_inputs(table)[0].ravel().tolist() == [1.0, 0.0, 1.0]
+
+
+def test_columns_called_by_numbers_are_read() -> None:
+    """pandas calls them 0, 1... where nobody names them."""
+    values, names = read_inputs(pandas.DataFrame(NUMBERS))
+    assert np.array_equal(values, NUMBERS)
+    assert names == ("0", "1")
+
+
+def test_the_callers_table_is_left_as_it_was() -> None:
+    table = NUMBERS.copy()
+    values, _ = read_inputs(table)
+    values[:] = 0
+    assert np.array_equal(table, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (NUMBERS[:, 0], "y"),
+        (NUMBERS[:, :1], "y"),
+        (NUMBERS[:, 0].tolist(), "y"),
+        (pandas.Series(NUMBERS[:, 0], name="power"), "power"),
+        (pandas.Series(NUMBERS[:, 0]), "y"),
+        (polars.Series("power", NUMBERS[:, 0]), "power"),
+        (as_pandas(NUMBERS[:, :1], ["power"]), "power"),
+        (as_polars(NUMBERS[:, :1], ["power"]), "power"),
+    ],
+    ids=[
+        "array",
+        "one column",
+        "list",
+        "pandas series",
+        "nameless series",
+        "polars series",
+        "pandas frame",
+        "polars frame",
+    ],
+)
+def test_one_target_is_one_named_column(target, name: str) -> None:
+    values, names = read_targets(target)
+    assert values.dtype == np.float64
+    assert values.ravel().tolist() == [1.0, 2.0, 3.0]
+    assert values.shape == (3, 1)
+    assert names == (name,)
+
+
+def test_several_targets_have_names() -> None:
+    assert read_targets(NUMBERS)[1] == ("y0", "y1")
+    assert read_targets(as_pandas())[1] == NAMES
+    assert read_targets(as_polars())[1] == NAMES
+    assert read_targets(NUMBERS, ["up", "down"])[1] == ("up", "down")
+
+
+def broken(value: float) -> np.ndarray:
+    values = NUMBERS.copy()
+    values[1, 1] = value
+    return values
+
+
+@pytest.mark.parametrize("frame", [as_pandas, as_polars], ids=["pandas", "polars"])
+@pytest.mark.parametrize(
+    ("value", "word"), [(np.nan, "1 NaN"), (np.inf, "1 inf"), (-np.inf, "1 inf")]
+)
+def test_a_number_that_is_not_finite_names_its_column(frame, value: float, word: str) -> None:
+    with pytest.raises(DataError, match=rf"'wind speed'.*{word}") as caught:
+        read_inputs(frame(broken(value)))
+    assert "dose" not in str(caught.value)
+    with pytest.raises(DataError, match=rf"'x1'.*{word}"):
+        read_inputs(broken(value))
+    with pytest.raises(DataError, match=rf"'wind speed'.*{word}"):
+        read_targets(frame(broken(value)))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pandas.DataFrame({"dose": pandas.array([1.0, None, 3.0], dtype="Float64")}),
+        polars.DataFrame({"dose": [1.0, None, 3.0]}),
+        pandas.DataFrame({"dose": pandas.array([1, None, 3], dtype="Int64")}),
+    ],
+    ids=["pandas nullable", "polars null", "pandas nullable whole numbers"],
+)
+def test_a_missing_value_is_a_missing_value_in_every_library(table) -> None:
+    with pytest.raises(DataError, match="'dose': 1 NaN"):
+        read_inputs(table)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [["a", "b", "c"], pandas.Categorical(["a", "b", "a"]), pandas.date_range("2020", periods=3)],
+    ids=["text", "categories", "dates"],
+)
+def test_a_column_that_is_not_numbers_is_named(column) -> None:
+    with pytest.raises(DataError, match=r"column 'kind' holds .*, not numbers"):
+        read_inputs(pandas.DataFrame({"dose": [1.0, 2.0, 3.0], "kind": column}))
+
+
+def test_text_is_refused_even_where_it_could_be_read_as_numbers() -> None:
+    """As in a data frame: a column of text is nearly always the wrong column."""
+    for text in (np.array([["a"], ["b"]]), np.array([["1"], ["2"]])):
+        with pytest.raises(DataError, match="X must hold numbers"):
+            read_inputs(text)
+    with pytest.raises(DataError, match="y must hold numbers"):
+        read_targets(["one", "two"])
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(DataError, match=r"(?s)same name.*dose"):
+        read_inputs(as_pandas(names=["dose", "dose"]))
+    with pytest.raises(DataError, match=r"same name.*dose"):
+        read_inputs(NUMBERS, ["dose", "dose"])
+    with pytest.raises(DataError, match=r"same name.*up"):
+        read_targets(NUMBERS, ["up", "up"])
+
+
+def test_a_single_dimension_says_how_to_reshape() -> None:
+    with pytest.raises(DataError, match=r"reshape\(-1, 1\)"):
+        read_inputs(NUMBERS[:, 0])
+    with pytest.raises(DataError, match="3"):
+        read_targets(NUMBERS[None])
+
+
+def test_names_must_be_as_many_as_columns() -> None:
+    with pytest.raises(DataError, match="2 columns but 1 names"):
+        read_inputs(NUMBERS, ["dose"])
+    with pytest.raises(DataError, match="2 columns but 3 output names"):
+        read_targets(NUMBERS, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "table", [NUMBERS[:0], NUMBERS[:, :0], as_pandas()[:0], as_pandas()[[]], as_polars()[:0]]
+)
+def test_an_empty_table_is_refused(table) -> None:
+    with pytest.raises(DataError, match=r"0 rows|0 columns"):
+        read_inputs(table)
+
+
+def test_sparse_and_complex_tables_are_refused_with_the_remedy() -> None:
+    with pytest.raises(DataError, match="toarray"):
+        read_inputs(sparse.csr_matrix(NUMBERS))
+    with pytest.raises(DataError, match="real numbers"):
+        read_inputs(NUMBERS * 1j)
+
+
+def test_rows_of_both_tables_must_agree() -> None:
+    with pytest.raises(DataError, match="X has 3 rows and y has 2"):
+        check_rows(NUMBERS, NUMBERS[:2, :1], ("power",))
+    with pytest.raises(DataError, match="at least 2 rows"):
+        check_rows(NUMBERS[:1], NUMBERS[:1, :1], ("power",))
+
+
+def test_a_constant_target_is_named() -> None:
+    targets = np.column_stack([[1.0, 2.0, 3.0], [7.0, 7.0, 7.0]])
+    with pytest.raises(DataError, match=r"'down' has no variance.*7"):
+        check_rows(NUMBERS, targets, ("up", "down"))
+    check_rows(NUMBERS, NUMBERS, ("up", "down"))
