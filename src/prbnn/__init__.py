@@ -1,7 +1,8 @@
 """Bayesian neural networks that obey what you know."""
 
+from typing import TYPE_CHECKING, Any
+
 from prbnn.errors import DataError, DivergedError, InfeasibleError, KnowledgeError
-from prbnn.estimators import PRBNNRegressor
 from prbnn.fit import fit
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outside
@@ -19,6 +20,9 @@ from prbnn.knowledge.shape import (
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
+
+if TYPE_CHECKING:
+    from prbnn.estimators import PRBNNRegressor
 
 __all__ = [
     "MLP",
@@ -50,3 +54,12 @@ __all__ = [
     "SlopeBetween",
     "fit",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn takes longer to import than everything else here; only its users should wait
+    if name == "PRBNNRegressor":
+        from prbnn.estimators import PRBNNRegressor
+
+        return PRBNNRegressor
+    raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

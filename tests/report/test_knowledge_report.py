@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -10,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing
+from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing, fit
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
 from prbnn.report.knowledge import HEADINGS, KnowledgeReport, RuleReport, knowledge_report
-from prbnn.solution import History, Result, Solution
+from prbnn.solution import Result, Solution
 
 FLOOR = RuleReport(
     name="<script>alert('power')</script> & floor",
@@ -31,6 +32,7 @@ FLOOR = RuleReport(
     verdict="obeyed by every stored draw",
     because="meters <cannot> read below",
 )
+CONVERGED = Result("converged")
 RISING = replace(FLOOR, name="more sun more power", strength="soft 10", verdict="broken by 25%")
 
 
@@ -134,41 +136,34 @@ def posterior() -> Posterior:
     )
 
 
-def solution_of(posterior: Posterior, rules: list[Rule], result: Result) -> Solution:
-    empty = np.zeros((0, len(rules)))
-    return Solution(
-        posterior=posterior,
-        result=result,
-        duals={rule.label: 10.0 + place for place, rule in enumerate(rules)},
-        history=History(np.zeros(0), np.zeros(0), empty, empty, empty),
-        rules=rules,
-        tempering=0.2,
-        steps=0,
-        seconds_compile=0.0,
-        seconds_run=0.0,
-        more=lambda count, number: posterior,
-        evidence=lambda: 0.0,
-    )
+@pytest.fixture(scope="module")
+def solution() -> Solution:
+    """Any solution: each test replaces what it is about."""
+    return fit(MLP(()), [[0.0], [1.0]], [0.0, 1.0], steps=2, draws=2)
 
 
-def report_of(
-    posterior: Posterior, stored: Posterior, *rules: Rule, result: Result | None = None
-) -> KnowledgeReport:
-    rules = named(rules)
-    return knowledge_report(
-        rules,
-        solution_of(posterior, rules, result or Result("converged")),
-        posterior.check(rules),
-        stored,
-        stored.check(rules),
-        0.5,
-    )
+@pytest.fixture
+def report_of(solution: Solution, posterior: Posterior) -> Callable[..., KnowledgeReport]:
+    """The report of some rules on the posterior's draws, with duals of 10, 11 and so on."""
+
+    def report_of(
+        *rules: Rule, stored: Posterior = posterior, result: Result = CONVERGED
+    ) -> KnowledgeReport:
+        rules = named(rules)
+        duals = {rule.label: 10.0 + place for place, rule in enumerate(rules)}
+        ended = replace(solution, result=result, duals=duals, rules=rules, tempering=0.2)
+        check, stored_check = posterior.check(rules), stored.check(rules)
+        return knowledge_report(rules, ended, check, stored, stored_check, 0.5)
+
+    return report_of
 
 
-def test_numbers_are_those_of_the_draws_in_the_users_units(posterior: Posterior) -> None:
+def test_numbers_are_those_of_the_draws_in_the_users_units(
+    posterior: Posterior, report_of: Callable
+) -> None:
     rule = AtLeast(400, name="floor", where={"sun": (0, 1000)}, because="a meter's range")
     stored, _ = posterior.condition([AtLeast(100, where={"sun": (0, 1000)})])
-    line = report_of(posterior, stored, rule)["floor"]
+    line = report_of(rule, stored=stored)["floor"]
     grid = np.linspace(0, 1000, 2001)[:, None]
     short = np.minimum(posterior.functions(grid)[..., 0] - 400, 0)
     unit = posterior.scaling.output_sd[0]
@@ -182,13 +177,13 @@ def test_numbers_are_those_of_the_draws_in_the_users_units(posterior: Posterior)
     assert line.because == "a meter's range"
 
 
-def test_no_violation_is_zero_not_minus_zero(posterior: Posterior) -> None:
-    line = report_of(posterior, posterior, AtLeast(-1e6))[0]
+def test_no_violation_is_zero_not_minus_zero(report_of: Callable) -> None:
+    line = report_of(AtLeast(-1e6))[0]
     assert str(line.violation) == "0.0"
 
 
-def test_two_rules_that_read_the_same_have_two_lines(posterior: Posterior) -> None:
-    names = [line.name for line in report_of(posterior, posterior, AtLeast(0), AtLeast(0))]
+def test_two_rules_that_read_the_same_have_two_lines(report_of: Callable) -> None:
+    names = [line.name for line in report_of(AtLeast(0), AtLeast(0))]
     assert names == ["output >= 0", "output >= 0 (2)"]
 
 
@@ -209,28 +204,30 @@ FLAT = {"sun": (0, 1000)}
     ids=lambda value: str(value) if isinstance(value, str) else value.describe(),
 )
 def test_the_verdict_follows_from_strength_and_draws(
-    posterior: Posterior, rule: Rule, verdict: str
+    report_of: Callable, rule: Rule, verdict: str
 ) -> None:
-    assert report_of(posterior, posterior, rule)[0].verdict == verdict
+    assert report_of(rule)[0].verdict == verdict
 
 
-def test_a_broken_soft_rule_is_told_with_its_share(posterior: Posterior) -> None:
-    line = report_of(posterior, posterior, AtLeast(400, where=FLAT).soft(1))[0]
+def test_a_broken_soft_rule_is_told_with_its_share(report_of: Callable) -> None:
+    line = report_of(AtLeast(400, where=FLAT).soft(1))[0]
     assert line.raw_share > 0
     assert line.verdict == f"broken by {line.raw_share:.0%} of draws"
 
 
-def test_a_rule_that_the_result_names_is_not_met(posterior: Posterior) -> None:
+def test_a_rule_that_the_result_names_is_not_met(report_of: Callable) -> None:
     result = Result("budget spent", "'floor' not met yet", ("floor",))
     rules = AtLeast(-1e6, name="floor"), AtMost(1e6, name="ceiling")
-    lines = report_of(posterior, posterior, *rules, result=result)
+    lines = report_of(*rules, result=result)
     assert lines["floor"].verdict == "not met"
     assert lines["ceiling"].verdict == "obeyed by every stored draw"
     assert "'floor' not met yet" in str(lines)
 
 
-def test_a_report_of_no_stored_draws_does_not_claim_obedience(posterior: Posterior) -> None:
-    line = report_of(posterior, posterior.take(np.arange(0)), AtLeast(-1e6))[0]
+def test_a_report_of_no_stored_draws_does_not_claim_obedience(
+    posterior: Posterior, report_of: Callable
+) -> None:
+    line = report_of(AtLeast(-1e6), stored=posterior.take(np.arange(0)))[0]
     assert line.stored_share == 1
     assert line.points_broken_by_mean == line.points
     assert line.verdict == "broken"

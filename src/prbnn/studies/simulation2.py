@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from prbnn.estimators import PRBNNRegressor
 from prbnn.knowledge.bounds import AtLeast, AtMost
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.shape import Increasing
@@ -150,6 +149,8 @@ def run(
     method: str, seed: int = 0, tempering: float | Literal["auto"] = "auto", **options: Any
 ) -> tuple[Record, Curves]:
     """Fit one method to one data set with the estimator's defaults and measure it."""
+    from prbnn.estimators import PRBNNRegressor  # imports scikit-learn, which the data do not need
+
     x, y = data(seed)
     began = time.perf_counter()
     model = PRBNNRegressor(
