@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from prbnn.errors import DataError
-from prbnn.table import check_rows, read_inputs, read_targets
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 
 NUMBERS = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
 NAMES = ("dose", "wind speed")
@@ -219,7 +219,11 @@ def test_sparse_and_complex_tables_are_refused_with_the_remedy() -> None:
 
 def test_rows_of_both_tables_must_agree() -> None:
     with pytest.raises(DataError, match="X has 3 rows and y has 2"):
-        check_rows(NUMBERS, NUMBERS[:2, :1], ("power",))
+        check_lengths(NUMBERS, NUMBERS[:2, :1])
+    check_lengths(NUMBERS, NUMBERS[:, :1])
+
+
+def test_one_row_is_too_few() -> None:
     with pytest.raises(DataError, match="at least 2 rows"):
         check_rows(NUMBERS[:1], NUMBERS[:1, :1], ("power",))
 

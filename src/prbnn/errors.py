@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Sequence
 
 
 class DataError(ValueError):
     """The data cannot be used as they are: the message names the column and the remedy."""
+
+
+class NotNumbersError(DataError, TypeError):
+    """A cell holds an object that is neither a number nor text."""
 
 
 class KnowledgeError(ValueError):
@@ -28,6 +33,11 @@ class DivergedError(RuntimeError):
     def __init__(self, message: str, solution: object = None):
         super().__init__(message)
         self.solution = solution
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number, and not text, a truth value or nothing."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

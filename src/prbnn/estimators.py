@@ -8,12 +8,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import DataError, DivergedError, InfeasibleError
-from prbnn.fit import Task, prepare, train
+from prbnn.fit import Task, check_count, prepare, train
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Gaussian
@@ -112,13 +112,15 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         automatic = isinstance(self.tempering, str)
         if automatic and self.tempering != "auto":
             raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
-        if y is None:
-            raise DataError("this estimator requires y to be passed, but the target y is None")
+        check_count(
+            steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
+        )
+        y = _one_column(y)
         task = prepare(
             MLP() if self.network is None else self.network,
             X,
             y,
-            list(self.knowledge or ()),
+            () if self.knowledge is None else self.knowledge,
             inference=self.inference,
             likelihood=Gaussian(self.noise),
             prior=Normal() if self.prior is None else self.prior,
@@ -144,8 +146,9 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
                 task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
             )
             report.stage("checking draws")
+            self._columns(X, task)
             self._keep(solution)
-        self._columns(X, task)
+        self._warn()
         return self
 
     def _keep(self, solution: Solution) -> None:
@@ -154,9 +157,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
             raise DivergedError(str(solution.result), solution)
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules)
-        hard = [
-            k for k, rule in enumerate(solution.rules) if rule.strength.kind in ("share", "hard")
-        ]
+        # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
+        hard = [k for k, rule in enumerate(solution.rules) if rule.strength.kind == "share"]
         raw = solution.posterior
         check = raw.check(solution.rules)
         obeys = np.all(~check.broken()[:, hard], axis=1)
@@ -167,11 +169,14 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         self.tempering_ = solution.tempering
         self.noise_ = float(raw.noise[0]) if len(raw.noise) == 1 else raw.noise
         self.knowledge_report_ = knowledge_report(
-            solution.rules, solution, check, stored, stored.check(solution.rules), self.acceptance_
+            solution.rules,
+            solution,
+            check,
+            stored,
+            stored.check(solution.rules),
+            self.acceptance_,
+            self.result_,
         )
-        if self.result_.status != "converged":
-            warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
-        self._warn_of_collapse(solution)
 
     def _stored(
         self, solution: Solution, kept: Posterior, hard: list[int]
@@ -193,18 +198,23 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
             kept = kept.joined(solution.more(len(solution.posterior), number).condition(rules)[0])
         return kept.take(np.arange(min(self.draws, len(kept)))), None
 
-    def _warn_of_collapse(self, solution: Solution) -> None:
-        columns = solution.posterior.columns
+    def _warn(self) -> None:
+        """Say what a user should know before trusting the model."""
+        if self.result_.status != "converged":
+            warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+            return
+        columns = self.posterior_.columns
         mean = self.posterior_.predict(columns.rows).mean
         explained = 1 - np.mean((columns.targets - mean) ** 2, 0) / np.var(columns.targets, 0)
-        if np.any(explained < 0.05) and solution.tempering > 0.05:
+        if np.any(explained < 0.05) and self.tempering_ > 0.05:
             name = columns.outputs[int(np.argmin(explained))]
             warnings.warn(
-                f"the posterior has collapsed onto its prior: it explains {explained.min():.0%} of the "
-                f"variance of {name!r}. Either the inputs say nothing about it, or tempering "
-                f"{solution.tempering:g} is too high for this network; try a tenth of it",
+                "the posterior has collapsed onto its prior: it explains "
+                f"{max(0, explained.min()):.0%} of the variance of {name!r}. Either the inputs say "
+                f"nothing about it, or tempering {self.tempering_:g} is too high for this network; "
+                "try a tenth of it",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _columns(self, X: Any, task: Task) -> None:
@@ -253,7 +263,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
 
     def predict_all(self, X: Any) -> Prediction:
         """Mean, epistemic and aleatoric standard deviations, (rows, outputs)."""
-        return self.posterior_.predict(self._read(X))
+        rows = self._read(X)
+        return self.posterior_.predict(rows)
 
     def predict_quantiles(
         self,
@@ -262,15 +273,32 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         noise: bool = True,
     ) -> np.ndarray:
         """Quantiles (levels, rows) of a new observation, or of the functions with ``noise=False``."""
-        return self._shaped(self.posterior_.quantiles(self._read(X), levels, noise=noise))
+        rows = self._read(X)
+        return self._shaped(self.posterior_.quantiles(rows, levels, noise=noise))
 
     def sample_functions(self, X: Any) -> np.ndarray:
         """Every stored function at every row (draws, rows), without noise."""
-        return self._shaped(self.posterior_.functions(self._read(X)))
+        rows = self._read(X)
+        return self._shaped(self.posterior_.functions(rows))
 
     def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
         """New observations (draws, rows): functions with noise."""
-        return self._shaped(self.posterior_.samples(self._read(X), random_state))
+        rows = self._read(X)
+        return self._shaped(self.posterior_.samples(rows, random_state))
+
+
+def _one_column(y: Any) -> Any:
+    """A column vector where a vector was expected is read as one, with scikit-learn's warning."""
+    if y is None:
+        raise DataError("this estimator requires y to be passed, but the target y is None")
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; use y.ravel()",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        return y.ravel()
+    return y
 
 
 def _seed(random_state: Any) -> int:
@@ -278,4 +306,10 @@ def _seed(random_state: Any) -> int:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if not (whole and 0 <= random_state < 2**32):
+        raise ValueError(
+            "random_state must be None, a RandomState or a whole number from 0 to 4294967295, "
+            f"got {random_state!r}"
+        )
     return int(random_state)

@@ -31,7 +31,7 @@ from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind, Scaling, scaling_of
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import History, Progress, Result, Solution
-from prbnn.table import check_rows, read_inputs, read_targets
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Carry, Data, Means, Plan, pad, run_chunk
 
 ENGINES: dict[str, type] = {"bbb": BayesByBackprop}
@@ -81,10 +81,7 @@ def fit(
     >>> solution.result.status in ("converged", "budget spent")
     True
     """
-    if not tempering > 0:
-        raise ValueError(f"tempering must be above 0, got {tempering!r}")
-    if not (isinstance(steps, int | np.integer) and steps > 0):
-        raise ValueError(f"steps must be a whole number above 0, got {steps!r}")
+    check_count(steps=steps, points=points, draws=draws, batch_size=batch_size)
     task = prepare(
         network,
         x,
@@ -151,11 +148,13 @@ def prepare(
     seed: int,
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet."""
+    if not tempering > 0:
+        raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if not 0 < rejection < 1:
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
-    scale = scaling_of(table.rows, table.targets, scaling)
     rules = named(knowledge)
+    scale = scaling_of(table.rows, table.targets, scaling, weight)
     bound = bind_all(rules, table, scale, POOL_POINTS)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
@@ -165,7 +164,7 @@ def prepare(
     problem = Problem(
         network=built,
         likelihood=likelihood,
-        knowledge=bound,
+        knowledge=bound if rules else None,
         prior_mean=jnp.asarray(prior_mean, float),
         prior_sd=jnp.asarray(prior_sd, float),
         likelihood_start=jnp.asarray(likelihood.start(scale.output_scale), float),
@@ -185,6 +184,14 @@ def prepare(
     )
 
 
+def check_count(**counts: int | None) -> None:
+    """Refuse what is not a whole number above 0; None is allowed."""
+    for name, count in counts.items():
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if count is not None and not (whole and count > 0):
+            raise ValueError(f"{name} must be a whole number above 0, got {count!r}")
+
+
 def f_units(rules: Sequence[Rule], units: np.ndarray) -> np.ndarray:
     """The user's unit of each rule's f: the score's own, or 1 where f is a probability."""
     chance = [rule.strength.kind.startswith("probable") for rule in rules]
@@ -197,6 +204,10 @@ def engine_of(inference: str | BayesByBackprop) -> BayesByBackprop:
         if inference not in ENGINES:
             raise ValueError(f"inference must be one of {', '.join(ENGINES)}, got {inference!r}")
         return ENGINES[inference]()
+    if not hasattr(inference, "step"):
+        raise ValueError(
+            f"inference must be one of {', '.join(ENGINES)} or an engine, got {inference!r}"
+        )
     return inference
 
 
@@ -230,7 +241,7 @@ def _table(
         return Columns(names, targets, zeros, np.zeros((1, len(targets)))), np.ones(1)
     values, names = read_inputs(x, columns)
     wanted, targets = read_targets(y, outputs)
-    check_rows(values, wanted, targets)
+    check_lengths(values, wanted)
     weight = np.ones(len(values))
     if sample_weight is not None:
         weight = np.asarray(sample_weight, float).ravel()
@@ -239,9 +250,12 @@ def _table(
                 f"sample_weight must hold one number of 0 or above a row ({len(values)} rows)"
             )
         keep = weight > 0
-        if np.sum(keep) < 2:
-            raise DataError("sample_weight leaves fewer than 2 rows with a weight above 0")
+        if not np.any(keep):
+            raise DataError(
+                "sample_weight is zero everywhere; at least 2 rows need a weight above 0"
+            )
         values, wanted, weight = values[keep], wanted[keep], weight[keep]
+    check_rows(values, wanted, targets)
     return Columns(names, targets, values, wanted), weight
 
 
@@ -361,21 +375,9 @@ def _solution(
     seconds_run: float,
     seed: int,
 ) -> Solution:
-    engine, problem = task.engine, task.problem
-
-    def more(count: int, number: int) -> Posterior:
-        key = jax.random.fold_in(jax.random.key(seed + 2), number)
-        return Posterior(
-            network=problem.network,
-            draws=_draw(engine, problem, key, carry.engine, count),
-            likelihood=problem.likelihood,
-            likelihood_parameters=engine.likelihood_parameters(problem, carry.engine),
-            scaling=task.scaling,
-            columns=task.columns,
-        )
-
-    posterior = more(draws, 0)
-    location, scale = map(np.asarray, engine.moments(problem, carry.engine))
+    fitted = FittedTask(task, carry.engine, seed)
+    posterior = fitted.draw(draws, 0)
+    location, scale = map(np.asarray, _moments(task.engine, task.problem, carry.engine))
     history = _history(record, task.units)
     result = _result(task, carry, record, status)
     tail = max(1, len(record) // 4)
@@ -389,19 +391,52 @@ def _solution(
         tempering=task.tempering,
         location=location,
         scale=scale,
-        evidence=lambda: float(
-            _evidence(engine, problem, carry.engine, posterior.draws, task.data)
-        ),
         steps=step,
         seconds_compile=seconds_compile,
         seconds_run=seconds_run,
-        more=more,
+        fitted=fitted,
     )
 
 
+class FittedTask(NamedTuple):
+    """A trained task: the engine's final state and where its draws come from."""
+
+    task: Task
+    state: Any
+    seed: int
+
+    def draw(self, count: int, number: int) -> Posterior:
+        """Raw draws from the final state; another ``number``, other draws."""
+        engine, problem = self.task.engine, self.task.problem
+        key = jax.random.fold_in(jax.random.key(self.seed + 2), number)
+        draws, own = _draw(engine, problem, key, self.state, count)
+        return Posterior(
+            network=problem.network,
+            draws=np.asarray(draws),
+            likelihood=problem.likelihood,
+            likelihood_parameters=own,
+            scaling=self.task.scaling,
+            columns=self.task.columns,
+        )
+
+    def elbo(self, posterior: Posterior) -> float:
+        """The untempered evidence lower bound, its expectation taken over a posterior's draws."""
+        engine, problem = self.task.engine, self.task.problem
+        draws = jnp.asarray(posterior.draws)
+        return float(_evidence(engine, problem, self.state, draws, self.task.data))
+
+
 @eqx.filter_jit
-def _draw(engine: Any, problem: Problem, key: Array, state: Any, count: int) -> Array:
-    return engine.draws_of(problem, key, state, count)
+def _moments(engine: Any, problem: Problem, state: Any) -> tuple[Array, Array]:
+    return engine.moments(problem, state)
+
+
+@eqx.filter_jit
+def _draw(engine: Any, problem: Problem, key: Array, state: Any, count: int) -> tuple[Array, Array]:
+    return (
+        engine.draws_of(problem, key, state, count),
+        engine.likelihood_parameters(problem, state),
+    )
 
 
 def _history(record: list[tuple[int, Means]], units: np.ndarray) -> History:

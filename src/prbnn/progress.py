@@ -32,12 +32,39 @@ class Silent:
         pass
 
 
+def _detail(progress: Progress) -> str:
+    return (
+        f"loss {-progress.elbo:.1f}  violation {progress.violation:.1e}  "
+        f"draws broken {progress.share_broken:.0%}"
+    )
+
+
+class Lines:
+    """Plain lines for a log file, one every tenth of the way."""
+
+    def __init__(self) -> None:
+        self.tenth = -1
+
+    def stage(self, name: str) -> None:
+        print(name, file=sys.stderr, flush=True)
+
+    def update(self, progress: Progress) -> None:
+        tenth = 10 * progress.step // progress.steps
+        if tenth != self.tenth:
+            self.tenth = tenth
+            place = f"training {progress.step}/{progress.steps}"
+            print(f"{place}  {_detail(progress)}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress_bar(verbose: bool | None) -> Generator[Reporter]:
     """A live bar on standard error if asked for, or if it is a terminal and nothing was said."""
-    show = sys.stderr.isatty() if verbose is None else verbose
-    if not show:
+    watched = sys.stderr.isatty()
+    if verbose is False or (verbose is None and not watched):
         yield Silent()
+        return
+    if not watched:
+        yield Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -64,10 +91,7 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
                     description="training",
                     total=progress.steps,
                     completed=progress.step,
-                    detail=(
-                        f"loss {-progress.elbo:.1f}  violation {progress.violation:.1e}  "
-                        f"draws broken {progress.share_broken:.0%}"
-                    ),
+                    detail=_detail(progress),
                 )
 
         yield Live()

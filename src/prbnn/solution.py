@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -49,6 +49,18 @@ class Progress:
     share_broken: float
 
 
+class Fitted(Protocol):
+    """An engine's final state: a source of further draws."""
+
+    def draw(self, count: int, number: int) -> Posterior:
+        """Raw draws; another ``number``, other draws."""
+        ...
+
+    def elbo(self, posterior: Posterior) -> float:
+        """The untempered evidence lower bound, its expectation taken over a posterior's draws."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A fitted posterior and its record.
@@ -59,7 +71,6 @@ class Solution:
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
-    - `more`: draws a further posterior of so many draws from a seed
     """
 
     posterior: Posterior
@@ -73,10 +84,13 @@ class Solution:
     steps: int
     seconds_compile: float
     seconds_run: float
-    more: Callable[[int, int], Posterior]
-    evidence: Callable[[], float]
+    fitted: Fitted
+
+    def more(self, count: int, number: int) -> Posterior:
+        """A further posterior of ``count`` raw draws; another ``number``, other draws."""
+        return self.fitted.draw(count, number)
 
     @cached_property
     def elbo(self) -> float:
         """E_q log p(y | x, w) - KL(q || prior), from the posterior's draws."""
-        return self.evidence()
+        return self.fitted.elbo(self.posterior)

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn.errors import DataError, NotNumbersError
 
 
 def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -21,8 +21,7 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
     """
     frame = _as_frame(x)
     if frame is not None:
-        found = tuple(str(column) for column in frame.columns)
-        values = _numbers_of_frame(frame)
+        values, found = frame
     else:
         values = _numbers(x, "X")
         if values.ndim == 1 and names is not None and len(names) == 1:
@@ -38,9 +37,8 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
         if len(names) != values.shape[1]:
             raise DataError(f"X has {values.shape[1]} columns but {len(names)} names were given")
         found = tuple(names)
+    _check_names(found, "X")
     _check_finite(values, found)
-    if len(set(found)) != len(found):
-        raise DataError(f"X has two columns of the same name: {', '.join(found)}")
     return values, found
 
 
@@ -48,8 +46,7 @@ def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray
     """A (rows, outputs) float64 array and the outputs' names."""
     frame = _as_frame(y)
     if frame is not None:
-        found = tuple(str(column) for column in frame.columns)
-        values = _numbers_of_frame(frame)
+        values, found = frame
     else:
         values = _numbers(y, "y")
         found = (str(getattr(y, "name", None) or "y"),)
@@ -65,17 +62,23 @@ def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray
         if len(names) != values.shape[1]:
             raise DataError(f"y has {values.shape[1]} columns but {len(names)} output names")
         found = tuple(names)
+    _check_names(found, "y")
     _check_finite(values, found)
     return values, found
 
 
-def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
-    """Refuse tables that cannot be fitted: lengths that differ, too few rows, a constant target."""
+def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
+    """Refuse tables whose rows cannot belong together."""
     if len(x) != len(y):
         raise DataError(
             f"X has {len(x)} rows and y has {len(y)}: inconsistent numbers of samples; "
             "they must come from the same rows"
         )
+
+
+def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
+    """Refuse tables that cannot be fitted: lengths that differ, too few rows, a constant target."""
+    check_lengths(x, y)
     if len(x) < 2:
         raise DataError(f"at least 2 rows are needed to fit, got n_samples = {len(x)}")
     for name, column in zip(outputs, y.T, strict=True):
@@ -86,24 +89,31 @@ def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
             )
 
 
-def _as_frame(table: Any) -> nw.DataFrame | None:
+def _as_frame(table: Any) -> tuple[np.ndarray, tuple[str, ...]] | None:
+    """Values and names of a data frame of any kind; None for anything else."""
+    if hasattr(table, "columns"):
+        _check_names(tuple(str(column) for column in table.columns), "the table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _numbers_of_frame(frame: nw.DataFrame) -> np.ndarray:
-    columns = []
-    for name in frame.columns:
-        column = frame[name]
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    columns, names = [], []
+    for column in frame.iter_columns():
         if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
             raise DataError(
-                f"column {name!r} holds {column.dtype}, not numbers; encode it (for instance one "
-                "0/1 column a category) or leave it out"
+                f"column {str(column.name)!r} holds {column.dtype}, not numbers; encode it (for "
+                "instance one 0/1 column a category) or leave it out"
             )
         columns.append(column.cast(nw.Float64).to_numpy())
+        names.append(str(column.name))
     if not columns:
         raise DataError("X has 0 columns; at least one input is needed (0 feature(s) found)")
-    return np.column_stack(columns).astype(np.float64)
+    return np.column_stack(columns).astype(np.float64), tuple(names)
+
+
+def _check_names(names: tuple[str, ...], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{what} has columns of the same name: {', '.join(twice)}; rename one")
 
 
 def _numbers(values: Any, what: str) -> np.ndarray:
@@ -111,12 +121,18 @@ def _numbers(values: Any, what: str) -> np.ndarray:
         raise DataError(f"{what} is a sparse matrix; pass a dense one with {what}.toarray()")
     native = nw.from_native(values, series_only=True, pass_through=True)
     array = native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+    if array.dtype.kind in "USMm":
+        raise DataError(
+            f"{what} must hold numbers only, got {array.dtype}; encode text and dates first"
+        )
     if np.iscomplexobj(array):
         raise DataError(f"{what}: Complex data not supported; pass real numbers")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must hold numbers only: {error}") from None
+        # scikit-learn's callers tell objects that are no numbers (TypeError) from text (ValueError)
+        kind = NotNumbersError if isinstance(error, TypeError) else DataError
+        raise kind(f"{what} must hold numbers only: {error}") from None
 
 
 def _check_finite(values: np.ndarray, names: tuple[str, ...]) -> None:

@@ -92,7 +92,7 @@ def pick(
     Points come in low-discrepancy order, so any block is spread over the region; blocks take turns.
     """
     start = jnp.zeros((), int)
-    if problem.knowledge is not None and problem.knowledge.count:
+    if problem.knowledge is not None:
         size = problem.knowledge.groups[0].points.shape[0]
         start = step % max(1, size // problem.points_width) * problem.points_width
     share = jnp.clip(step / (0.6 * plan.steps), 0.0, 1.0)

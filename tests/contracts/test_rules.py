@@ -786,20 +786,14 @@ def test_gradients_are_those_of_finite_differences(case: Case) -> None:
     assert slope == pytest.approx(difference, rel=0.05, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("activation", "outputs"), [("relu", ONE), ("tanh", TWO)], ids=["relu", "tanh"]
-)
-def test_rules_of_every_class_together_have_finite_gradients_on_a_network(
-    activation: str, outputs: tuple[str, ...]
-) -> None:
-    columns = table(outputs)
-    rules = {type(case.rule): case.rule for case in CASES if case.outputs == outputs}
+def test_rules_of_every_class_together_have_finite_gradients_on_a_relu_network() -> None:
+    columns = table(ONE)
+    rules = {type(case.rule): case.rule for case in CASES if case.outputs == ONE}
     knowledge = bind_all(list(rules.values()), columns, scaled(columns, "standard"), 16)
-    network = MLP((8,), activation).build(jax.random.key(0), len(INPUTS), len(outputs))
-    gradient = eqx.filter_jit(eqx.filter_grad(total_violation))(network, knowledge)
-    leaves = jax.tree.leaves(gradient)
+    network = MLP((8,)).build(jax.random.key(0), len(INPUTS), 1)
+    leaves = jax.tree.leaves(eqx.filter_jit(eqx.filter_grad(total_violation))(network, knowledge))
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves)
-    assert any(np.any(np.asarray(leaf) != 0) for leaf in leaves)
+    assert all(np.any(np.asarray(leaf) != 0) for leaf in leaves)
 
 
 def variations(case: Case) -> list[tuple[BoundKnowledge, Surface]]:
@@ -961,20 +955,17 @@ def test_a_block_of_points_is_measured_like_the_pool() -> None:
 def test_rules_are_measured_in_the_order_the_user_gave() -> None:
     columns = table(ONE)
     scaling = scaled(columns, "standard")
-    cases = [case for case in CASES if case.outputs == ONE][::-1]
+    cases = [case for case in CASES if case.outputs == ONE][::-6]
     rules = [case.rule for case in cases]
     network = surface(cases[0].breaks, scaling)
     together = bind_all(rules, columns, scaling, POINTS)
     alone = [bind_all([rule], columns, scaling, POINTS) for rule in rules]
     close(together.units, [knowledge.units[0] for knowledge in alone])
+    assert len({len(group.places) for group in together.groups}) > 1, "some should share points"
     for received, knowledge in zip(together.scores(network), alone, strict=True):
         close(received, compiled_scores(knowledge, network)[0])
 
 
-# --- faults reported and not yet mended: each turns red when it is, then loses its mark ------
-
-
-@pytest.mark.xfail(strict=True, reason="bind_all leaves the margins of a Combined rule's parts in")
 def test_checking_leaves_the_margins_of_combined_parts_out() -> None:
     columns = table(ONE)
     scaling = scaled(columns, "standard")
@@ -986,7 +977,6 @@ def test_checking_leaves_the_margins_of_combined_parts_out() -> None:
     close(received.scores(network)[0], expected.scores(network)[0])
 
 
-@pytest.mark.xfail(strict=True, reason="the parts of a Combined rule do not know its region")
 def test_the_default_step_of_a_combined_part_fits_the_region_of_the_whole() -> None:
     columns = table(ONE)
     narrow = {"x": (0.5, 0.6)}
@@ -994,7 +984,6 @@ def test_the_default_step_of_a_combined_part_fits_the_region_of_the_whole() -> N
     assert whole.sampling(columns) == part.sampling(columns)
 
 
-@pytest.mark.xfail(strict=True, reason="Combined takes the worst component of a part, not the mean")
 def test_a_combined_part_counts_the_mean_of_its_components() -> None:
     columns = table(ONE)
     scaling = scaled(columns, "standard")
@@ -1011,7 +1000,6 @@ def value_under_a_condition(function: Any, x: Any) -> Any:
     return jax.lax.cond(x["x"] > 1, lambda: function(x), lambda: 0.0)
 
 
-@pytest.mark.xfail(strict=True, reason="Drawn remembers values of an inner trace beyond its end")
 def test_a_score_may_call_the_function_inside_a_jax_transformation() -> None:
     columns = table(ONE)
     scaling = scaled(columns, "standard")
@@ -1023,9 +1011,6 @@ def test_a_score_may_call_the_function_inside_a_jax_transformation() -> None:
     assert np.any(np.asarray(conditional) > 0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="`probably` counts rounding below 0 as broken, others do not"
-)
 @pytest.mark.parametrize("of", ["functions", "points"])
 def test_rounding_does_not_break_a_rule_of_any_strength(of: Any) -> None:
     columns = table(ONE)
@@ -1036,9 +1021,6 @@ def test_rounding_does_not_break_a_rule_of_any_strength(of: Any) -> None:
     assert measured.broken.tolist() == [0, 0]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="without scaling, outputs have unit 1 and texts their spread"
-)
 def test_an_output_and_a_text_that_equals_it_have_the_same_unit_under_every_scaling() -> None:
     columns = table(ONE)
     for kind in SCALINGS:

@@ -36,7 +36,7 @@ def posterior_of(noise: float | str = "learned", outputs: int = 2, seed: int = 0
     draws = centre + 0.3 * generator.normal(size=(DRAWS, centre.size))
     return Posterior(
         network=network,
-        draws=jnp.asarray(draws, float),
+        draws=draws.astype(np.float32),
         likelihood=likelihood,
         likelihood_parameters=jnp.asarray(likelihood.start(scaling.output_scale), float),
         scaling=scaling,
@@ -259,6 +259,18 @@ def test_condition_keeps_exactly_the_draws_that_obey(single: Posterior, floor: A
     assert not kept.check([floor]).broken().any()
 
 
+@pytest.mark.parametrize(("shortfall", "kept"), [(0.5, True), (2.0, False)])
+def test_a_draw_may_fall_short_by_the_check_tolerance_and_no_more(
+    single: Posterior, floor: AtLeast, shortfall: float, kept: bool
+) -> None:
+    """``shortfall`` is in tolerances; the bound is moved to just above one draw's lowest point."""
+    lowest = single.functions(checked_points(single, floor))[..., 0].min(axis=1)
+    chosen = int(np.argsort(lowest)[DRAWS // 2])
+    move = shortfall * CHECK_TOLERANCE * single.scaling.output_sd[0]
+    moved = AtLeast(float(lowest[chosen] + move), where=floor.where)
+    assert single.check([moved]).obeys()[chosen] == kept
+
+
 def test_condition_on_two_rules_keeps_what_both_keep(single: Posterior, floor: AtLeast) -> None:
     rising = Increasing("dose", where={"dose": (0, 0.2)})
     both, _ = single.condition([floor, rising])
@@ -271,6 +283,14 @@ def test_a_wider_tolerance_keeps_more(single: Posterior, floor: AtLeast) -> None
     scores = scores_by_hand(single, floor).min(axis=1)
     kept, _ = single.condition([floor], tolerance=0.2)
     assert len(kept) == np.sum(scores >= -0.2) > np.sum(scores >= -CHECK_TOLERANCE)
+
+
+def test_nothing_is_left_of_nothing(single: Posterior, floor: AtLeast) -> None:
+    impossible = AtLeast(1e6, where=floor.where)
+    none, share = single.condition([impossible])
+    assert (len(none), share) == (0, 0)
+    assert len(none.condition([floor])[0]) == 0
+    assert none.joined(single).draws.shape == single.draws.shape
 
 
 def test_without_rules_every_draw_obeys(single: Posterior) -> None:

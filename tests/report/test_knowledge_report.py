@@ -128,7 +128,7 @@ def posterior() -> Posterior:
     draws = np.array([1.0, 0.0]) + 0.2 * generator.normal(size=(200, flatten(network).size))
     return Posterior(
         network,
-        jnp.asarray(draws, float),
+        draws.astype(np.float32),
         Gaussian(),
         jnp.zeros(1),
         scaling,
@@ -153,7 +153,7 @@ def report_of(solution: Solution, posterior: Posterior) -> Callable[..., Knowled
         duals = {rule.label: 10.0 + place for place, rule in enumerate(rules)}
         ended = replace(solution, result=result, duals=duals, rules=rules, tempering=0.2)
         check, stored_check = posterior.check(rules), stored.check(rules)
-        return knowledge_report(rules, ended, check, stored, stored_check, 0.5)
+        return knowledge_report(rules, ended, check, stored, stored_check, 0.5, result)
 
     return report_of
 

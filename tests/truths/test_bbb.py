@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -158,7 +157,7 @@ def exact():
     generator = np.random.default_rng(0)
     covariance = np.array([[0.022317, -0.042508], [-0.042508, 0.128587]])
     draws = generator.multivariate_normal([-0.453560, 0.902019], covariance, size=400_000)
-    return dataclasses.replace(posterior, draws=jnp.asarray(draws, float))
+    return dataclasses.replace(posterior, draws=draws)
 
 
 class TestConditionedLine:

@@ -48,7 +48,7 @@ def measure(
         if kind.startswith("probable"):
             counted = worst if kind == "probable functions" else jnp.min(score, axis=1)
             values.append(-jnp.mean(jax.nn.sigmoid(-counted / softness)))
-            broken.append(jnp.mean((counted < 0).astype(score.dtype)))
+            broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
             continue
         clipped = score if kind == "average" else jnp.minimum(score, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights

@@ -52,7 +52,7 @@ class Problem(eqx.Module):
 
     def measure(self, weights: Float[Array, " weights"], batch: Batch) -> Measured:
         """What one drawn function does to each rule on this step's points."""
-        if self.knowledge is None or not self.knowledge.count:
+        if self.knowledge is None:
             return Measured(jnp.zeros(0), jnp.zeros(0))
         network = unflatten(self.network, weights)
         return measure(

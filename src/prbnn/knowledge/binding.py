@@ -100,7 +100,7 @@ def bind_all(
     shared: dict[Sampling, list[int]] = {}
     for place, rule in enumerate(rules):
         try:
-            shared.setdefault(rule.sampling(columns), []).append(place)
+            shared.setdefault(rule.sampling(columns).shared(columns), []).append(place)
         except KnowledgeError as error:
             raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
     groups = []
@@ -111,7 +111,7 @@ def bind_all(
             raise KnowledgeError(f"rule {rules[places[0]].label!r}: {error}") from None
         bound = [rules[place].bind(columns, scaling, points) for place in places]
         if not margins:
-            bound = [eqx.tree_at(lambda r: r.margin, rule, rule.margin * 0) for rule in bound]
+            bound = [rule.without_margin() for rule in bound]
         groups.append(
             Group(jnp.asarray(scaling.inputs(points), float), tuple(bound), tuple(places))
         )

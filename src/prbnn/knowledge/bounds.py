@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.rules import Bound, Rule, bound_text, check_bound
 
 
@@ -85,7 +85,7 @@ class Equals(Rule):
 
     def __post_init__(self) -> None:
         check_bound(self, self.value, "value")
-        if self.within is not None and not self.within > 0:
+        if self.within is not None and not (is_number(self.within) and self.within > 0):
             raise KnowledgeError(f"Equals: within must be above 0, got {self.within!r}")
         super().__post_init__()
 

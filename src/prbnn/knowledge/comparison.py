@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.bounds import _subject
 from prbnn.knowledge.rules import Bound, Rule, bound_text, check_bound
 
@@ -45,7 +45,7 @@ class Compare(Rule):
                 raise KnowledgeError(f"Compare: changes are a mapping of columns, got {changes!r}")
             for column, value in changes.items():
                 check_bound(self, value, f"the value of {column!r}")
-        if not self.by >= 0:
+        if not (is_number(self.by) and self.by >= 0):
             raise KnowledgeError(f"Compare: by must be 0 or above, got {self.by!r}")
         if self.relation == "within" and self.by == 0:
             raise KnowledgeError("Compare: within= needs by=, the largest difference allowed")

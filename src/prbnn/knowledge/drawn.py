@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
 
 from prbnn.errors import KnowledgeError, nearest
@@ -91,6 +92,7 @@ class Drawn:
         self.network = network
         self.frame = frame
         self._known: dict[tuple, tuple] = {}
+        self._home = get_opaque_trace_state()
 
     def values(self, x: Array) -> Array:
         """All outputs at ``x``, in network units."""
@@ -99,15 +101,19 @@ class Drawn:
     def rates(self, x: Array, index: int) -> Array:
         """d outputs / d x[index], in network units."""
         linear = self._remember(("linear", id(x)), x, lambda: jax.linearize(self.network, x))
-        self._known.setdefault(("value", id(x)), (x, linear[0]))
+        self._remember(("value", id(x)), x, lambda: linear[0])
         direction = jnp.zeros_like(x).at[index].set(1)
         return self._remember(("rate", id(x), index), x, lambda: linear[1](direction))
 
     def _remember(self, key: tuple, x: Array, compute: Callable[[], Any]) -> Any:
-        # the point is kept beside the result: while it is alive, its id is its own
-        if key not in self._known:
-            self._known[key] = (x, compute())
-        return self._known[key][1]
+        if key in self._known:
+            return self._known[key][1]
+        result = compute()
+        # inside a user's own cond or jit, results must not outlive that trace
+        if get_opaque_trace_state() == self._home:
+            # the point is kept beside the result: while it is alive, its id is its own
+            self._known[key] = (x, result)
+        return result
 
     def __call__(self, x: Point, of: str | None = None) -> Array:
         """The named output (or the only one) at ``x``."""

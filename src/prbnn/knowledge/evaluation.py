@@ -55,7 +55,10 @@ def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np
             ) from error
     else:
         values = bound
-    values = np.asarray(values, np.float64)
+    try:
+        values = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise KnowledgeError(f"{what}: expected numbers, got {values!r}") from None
     if values.size not in (1, len(points)):
         raise KnowledgeError(
             f"{what}: expected one value a point ({len(points)}), got shape {values.shape}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.regions import Columns, Sampling
 from prbnn.knowledge.rules import Rule
 
@@ -31,7 +31,11 @@ class Score(Rule):
     def __post_init__(self) -> None:
         if not callable(self.score):
             raise KnowledgeError(f"Score: needs a callable of (function, x), got {self.score!r}")
-        if self.unit is not None and not self.unit > 0:
+        if self.of is not None:
+            raise KnowledgeError(
+                "Score: of= has no meaning here; name the output in function(x, 'name')"
+            )
+        if self.unit is not None and not (is_number(self.unit) and self.unit > 0):
             raise KnowledgeError(f"Score: unit must be above 0, got {self.unit!r}")
         super().__post_init__()
 
@@ -60,7 +64,7 @@ class Combined(Rule):
             raise KnowledgeError(
                 f"Combined: {len(self.rules)} rules but {len(self.each_weight)} weights"
             )
-        if not all(weight > 0 for weight in self.each_weight):
+        if not all(is_number(weight) and weight > 0 for weight in self.each_weight):
             raise KnowledgeError(f"Combined: every weight must be above 0, got {self.weights!r}")
         places = {rule.region for rule in self.rules} - {()}
         if len(places - {self.region} if self.where is not None else places) > (
@@ -79,10 +83,17 @@ class Combined(Rule):
         """One weight a rule; all 1 where none were given."""
         return tuple(self.weights) if self.weights is not None else (1.0,) * len(self.rules)
 
+    @property
+    def parts(self) -> list[Rule]:
+        """The rules, each in the region of the whole where that is stated."""
+        if self.where is None:
+            return list(self.rules)
+        return [replace(rule, where=self.where) for rule in self.rules]
+
     def sampling(self, columns: Columns) -> Sampling:
         """The first part that sweeps a column decides which one; steps are the longest asked for."""
-        parts = [rule.sampling(columns) for rule in self.rules]
-        place = self.region or next((part.region for part in parts if part.region), ())
+        parts = [rule.sampling(columns) for rule in self.parts]
+        place = next((part.region for part in parts if part.region), ())
         swept = {part.column for part in parts} - {None}
         if len(swept) > 1:
             return Sampling(place)

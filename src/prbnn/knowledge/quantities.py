@@ -59,7 +59,8 @@ class Transformed(Quantity):
 
     def rate(self, function: Drawn, x: Array, index: int) -> Array:
         direction = jnp.zeros_like(x).at[index].set(1)
-        _, slope = jax.jvp(lambda x: self._of(x, function.network(x)), (x,), (direction,))
+        rates = function.rates(x, index)
+        _, slope = jax.jvp(self._of, (x, function.values(x)), (direction, rates))
         return slope
 
     def _of(self, x: Array, values: Array) -> Array:
@@ -99,7 +100,7 @@ def quantity_of(
             raise KnowledgeError(f"of={of!r}: {error}{hint}") from None
     elif not callable(of):
         raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
-    unit = _training_spread(transform, columns)
+    unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)
     return Transformed(frame, transform, jnp.asarray(unit, float)), unit, 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,15 @@ class Sweep:
     full: bool = False
 
     @staticmethod
-    def of(ranges: Mapping[str, float | Sequence[float]], full: bool = False) -> Sweep:
+    def of(ranges: Mapping[str, Any], full: bool = False) -> Sweep:
         """Read ``{"column": (low, high)}``; a single number stands for a column held there."""
         read = []
         for column, value in ranges.items():
             try:
-                low, high = (float(end) for end in np.broadcast_to(np.asarray(value, float), (2,)))
+                ends = value if isinstance(value, list | tuple | np.ndarray) else (value, value)
+                if any(isinstance(end, str | bool) for end in ends):
+                    raise TypeError
+                low, high = (float(end) for end in ends)
             except (TypeError, ValueError):
                 low = high = float("nan")
             if not (np.isfinite(low) and np.isfinite(high)):
@@ -127,6 +131,17 @@ class Sampling:
     before: float = 0.0
     after: float = 0.0
 
+    def shared(self, columns: Columns) -> Sampling:
+        """The same points without a column of their own, where the region sweeps it anyway."""
+        if self.column is None or self.before or self.after:
+            return self
+        columns.index(self.column)
+        boxes = self.region or (Sweep(),)
+        swept = len(columns.inputs) == 1 or all(
+            box.full or any(name == self.column for name, _, _ in box.ranges) for box in boxes
+        )
+        return Sampling(self.region) if swept else self
+
 
 def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> np.ndarray:
     """``count`` points of a region in the user's units, low-discrepancy, ends of ranges included."""
@@ -203,7 +218,11 @@ def _unit_points(dimensions: int, count: int, seed: int) -> np.ndarray:
     corners = min(count // 4, 2**dimensions)
     for number in range(corners):
         place = number * (count // corners)
-        points[place] = [(number >> bit) & 1 for bit in range(dimensions)]
+        if corners == 2**dimensions:
+            points[place] = [(number >> bit) & 1 for bit in range(dimensions)]
+        else:
+            # too many to visit: rounding spreads some of them like the points themselves
+            points[place] = np.round(points[place])
     return points
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
 from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft, Strength
 
@@ -41,7 +41,7 @@ class Rule:
     because: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.margin, str) or not self.margin >= 0:
+        if not (is_number(self.margin) and self.margin >= 0):
             raise KnowledgeError(f"{self.label}: margin must be 0 or above, got {self.margin!r}")
         _ = self.region  # a badly written region is refused where it is written
 
@@ -116,14 +116,20 @@ def check_bound(rule: Rule, bound: Any, what: str) -> None:
 
 def named(rules: Sequence[Rule]) -> list[Rule]:
     """Give every rule a name of its own, numbering those that would read the same."""
-    taken: dict[str, int] = {}
+    if isinstance(rules, Rule | str) or not hasattr(rules, "__iter__"):
+        raise KnowledgeError(f"knowledge must be a list of rules, got {rules!r}; write [rule]")
+    taken = {rule.label for rule in rules if isinstance(rule, Rule)}
+    used: set[str] = set()
     result = []
     for rule in rules:
         if not isinstance(rule, Rule):
             raise KnowledgeError(
                 f"knowledge must be a list of rules such as AtLeast(0), got {rule!r}"
             )
-        taken[rule.label] = taken.get(rule.label, 0) + 1
-        count = taken[rule.label]
-        result.append(replace(rule, name=rule.label if count == 1 else f"{rule.label} ({count})"))
+        name, number = rule.label, 1
+        while name in used or (number > 1 and name in taken):
+            number += 1
+            name = f"{rule.label} ({number})"
+        used.add(name)
+        result.append(replace(rule, name=name))
     return result

@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -46,6 +47,10 @@ class BoundRule(eqx.Module):
     def component_weights(self) -> Array | None:
         """Weights of the components of an array score; None is their mean."""
         return None
+
+    def without_margin(self) -> BoundRule:
+        """The same rule, asked to hold exactly."""
+        return eqx.tree_at(lambda rule: rule.margin, self, jnp.zeros_like(self.margin))
 
 
 class _Limits(BoundRule):
@@ -124,18 +129,25 @@ class _Combined(BoundRule):
 
     parts: tuple[BoundRule, ...]
     weights: Float[Array, " parts"]
+    sizes: tuple[int, ...] = eqx.field(static=True)
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
-        return jnp.stack(
+        return jnp.concatenate(
             [
-                jnp.min(part.score(function, x, known[str(place)]) - part.margin)
+                jnp.ravel(part.score(function, x, known[str(place)]) - part.margin)
                 for place, part in enumerate(self.parts)
             ]
         )
 
     @property
     def component_weights(self) -> Array | None:
-        return self.weights
+        sizes = np.array(self.sizes)
+        return jnp.repeat(self.weights / sizes, sizes, total_repeat_length=int(sizes.sum()))
+
+    def without_margin(self) -> BoundRule:
+        bare = eqx.tree_at(lambda rule: rule.margin, self, jnp.zeros_like(self.margin))
+        parts = tuple(part.without_margin() for part in self.parts)
+        return eqx.tree_at(lambda rule: rule.parts, bare, parts)
 
 
 def _inside(level: Array, known: Known) -> Array:
@@ -152,11 +164,32 @@ def _inside(level: Array, known: Known) -> Array:
 def bind(rule: Rule, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
     """Evaluate everything in ``rule`` that depends on the points alone; errors name the rule."""
     try:
-        return _bind(rule, columns, scaling, points)
+        bound = _bind(rule, columns, scaling, points)
+        _components(bound, columns, scaling)
+        return bound
     except KnowledgeError as error:
         if str(error).startswith("rule "):
             raise
         raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+    except jax.errors.TracerBoolConversionError as error:
+        raise KnowledgeError(
+            f"rule {rule.label!r}: a score may not use Python's if, and, or on values; use "
+            "jax.numpy.where instead"
+        ) from error
+    except Exception as error:
+        raise KnowledgeError(f"rule {rule.label!r}: {type(error).__name__}: {error}") from error
+
+
+def _components(bound: BoundRule, columns: Columns, scaling: Scaling) -> int:
+    """How many scores a rule has at a point; tracing it also finds mistakes in users' functions."""
+    zeros = jnp.zeros(len(columns.outputs))
+
+    def score(x: Array, known: Known) -> Array:
+        function = Drawn(lambda x: zeros + jnp.sum(x), frame_of(columns, scaling))
+        return bound.score(function, x, known)
+
+    known = jax.tree.map(lambda array: array[0], bound.known)
+    return int(np.prod(jax.eval_shape(score, jnp.zeros(len(columns.inputs)), known).shape))
 
 
 @singledispatch
@@ -348,12 +381,13 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
 
 @_bind.register(own.Combined)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    parts = [bind(part, columns, scaling, points) for part in rule.rules]
+    parts = [bind(part, columns, scaling, points) for part in rule.parts]
     known = {str(place): part.known for place, part in enumerate(parts)}
     bare = tuple(eqx.tree_at(lambda p: p.known, part, {}) for part in parts)
     return _Combined(
         **_common(rule, 1.0),
         known=known,
         parts=bare,
+        sizes=tuple(_components(part, columns, scaling) for part in parts),
         weights=jnp.asarray(np.array(rule.each_weight), float),
     )

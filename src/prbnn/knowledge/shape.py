@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.bounds import _subject
 from prbnn.knowledge.regions import Columns, Sampling
 from prbnn.knowledge.rules import Bound, Rule, bound_text, check_bound
@@ -16,7 +16,7 @@ def _check_column(rule: Rule, column: object) -> None:
 
 
 def _check_step(rule: Rule, step: float | None, what: str) -> None:
-    if step is not None and not 0 < step < float("inf"):
+    if step is not None and not (is_number(step) and 0 < step < float("inf")):
         raise KnowledgeError(f"{type(rule).__name__}: {what} must be above 0, got {step!r}")
 
 

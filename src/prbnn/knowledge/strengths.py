@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, is_number
 
 # "share" is hard without a stated tolerance: the share of functions that break it is held down
 Kind = Literal["soft", "share", "hard", "probable functions", "probable points", "average"]
@@ -24,11 +24,11 @@ class Soft:
         return "soft"
 
     def __post_init__(self) -> None:
-        if not self.weight > 0:
+        if not (is_number(self.weight) and self.weight > 0):
             raise KnowledgeError(
                 f"soft weight must be above 0, got {self.weight!r}; leave the rule out to ignore it"
             )
-        if not self.power >= 1:
+        if not (is_number(self.power) and self.power >= 1):
             raise KnowledgeError(f"soft power must be at least 1, got {self.power!r}")
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Hard:
         return "share" if self.tolerance is None else "hard"
 
     def __post_init__(self) -> None:
-        if self.tolerance is not None and not self.tolerance >= 0:
+        if self.tolerance is not None and not (is_number(self.tolerance) and self.tolerance >= 0):
             raise KnowledgeError(
                 f"hard tolerance must be 0 or above, got {self.tolerance!r}: "
                 "it is the mean violation you can live with, in the rule's own unit"
@@ -70,7 +70,7 @@ class Probable:
         return "probable functions" if self.of == "functions" else "probable points"
 
     def __post_init__(self) -> None:
-        if not 0 < self.p < 1:
+        if not (is_number(self.p) and 0 < self.p < 1):
             raise KnowledgeError(
                 f"probably(p) needs p between 0 and 1, both excluded, got {self.p!r}; "
                 "use .hard() for a rule without exceptions"
@@ -95,6 +95,10 @@ class OnAverage:
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
         return "average"
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.bound) and abs(self.bound) < float("inf")):
+            raise KnowledgeError(f"on_average needs a finite number, got {self.bound!r}")
 
     def __str__(self) -> str:
         return f"on average >= {self.bound:g}"

@@ -24,6 +24,7 @@ class Scaling:
     output_scale: np.ndarray
     input_sd: np.ndarray
     output_sd: np.ndarray
+    kind: Kind = "none"
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
         """Inputs as the network sees them; computed in float64, returned in float32 or as asked."""
@@ -38,26 +39,31 @@ class Scaling:
         return np.asarray(y, np.float64) * self.output_scale + self.output_shift
 
 
-def scaling_of(x: np.ndarray, y: np.ndarray, kind: Kind = "standard") -> Scaling:
-    """Read a scaling off the training data.
+def scaling_of(
+    x: np.ndarray, y: np.ndarray, kind: Kind = "standard", weight: np.ndarray | None = None
+) -> Scaling:
+    """Read a scaling off the training data; a row of weight 2 counts as two rows.
 
     >>> scaling_of(np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])).input_shift
     array([1.])
     """
     if kind not in ("standard", "minmax", "none"):
         raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
-    input_shift, input_scale, input_sd = _columns(x, kind)
-    output_shift, output_scale, output_sd = _columns(y, kind)
-    return Scaling(input_shift, input_scale, output_shift, output_scale, input_sd, output_sd)
+    input_shift, input_scale, input_sd = _columns(x, kind, weight)
+    output_shift, output_scale, output_sd = _columns(y, kind, weight)
+    return Scaling(input_shift, input_scale, output_shift, output_scale, input_sd, output_sd, kind)
 
 
-def _columns(values: np.ndarray, kind: Kind) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _columns(
+    values: np.ndarray, kind: Kind, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     width = values.shape[1]
-    spread = values.std(axis=0) if len(values) else np.ones(width)
-    sd = np.where(spread > 0, spread, 1.0)
-    if kind == "none" or len(values) == 0:
-        return np.zeros(width), np.ones(width), np.ones(width) if kind == "none" else sd
+    mean = np.average(values, axis=0, weights=weight)
+    spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weight))
+    sd = np.where(np.ptp(values, axis=0) > 0, spread, 1.0)
+    if kind == "none":
+        return np.zeros(width), np.ones(width), np.ones(width)
     if kind == "standard":
-        return values.mean(axis=0), sd, sd
+        return mean, sd, sd
     low, high = values.min(axis=0), values.max(axis=0)
     return low, np.where(high > low, high - low, 1.0), sd

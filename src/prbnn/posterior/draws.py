@@ -10,8 +10,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.stats import norm
 from jaxtyping import Array, Float
+from scipy.special import ndtr
 
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
@@ -48,7 +48,7 @@ class Posterior:
     """Weight vectors drawn from a posterior, with all that is needed to use them."""
 
     network: Any
-    draws: Float[Array, "draws weights"]
+    draws: np.ndarray
     likelihood: Gaussian
     likelihood_parameters: Float[Array, " parameters"]
     scaling: Scaling
@@ -67,28 +67,26 @@ class Posterior:
 
     def predict(self, x: np.ndarray) -> Prediction:
         """Mean, epistemic and aleatoric standard deviation at each row of ``x``."""
-        parts = [
-            _moments(self._model, self.draws, chunk)[:, :keep] for chunk, keep in self._chunks(x)
-        ]
+        parts = []
+        for mean, noise, keep in self._blocks(x):
+            moments = mean.mean(axis=0), mean.std(axis=0), np.sqrt(np.mean(noise**2, axis=0))
+            parts.append(np.stack(moments)[:, :keep])
         mean, epistemic, aleatoric = np.concatenate(parts, axis=1)
         scale = self.scaling.output_scale
         return Prediction(self.scaling.restore(mean), epistemic * scale, aleatoric * scale)
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         """Every drawn function at every row: (draws, rows, outputs), without noise."""
-        parts = [
-            _values(self._model, self.draws, chunk)[0][:, :keep] for chunk, keep in self._chunks(x)
-        ]
+        parts = [mean[:, :keep] for mean, _, keep in self._blocks(x)]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
     def samples(self, x: np.ndarray, seed: int = 0) -> np.ndarray:
         """One new observation a draw and row: drawn functions with their noise added."""
         generator = np.random.default_rng(seed)
-        parts = []
-        for chunk, keep in self._chunks(x):
-            mean, noise = _values(self._model, self.draws, chunk)
-            part = np.asarray(mean) + np.asarray(noise) * generator.standard_normal(mean.shape)
-            parts.append(part[:, :keep])
+        parts = [
+            (mean + noise * generator.standard_normal(mean.shape))[:, :keep]
+            for mean, noise, keep in self._blocks(x)
+        ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
     def quantiles(
@@ -98,24 +96,32 @@ class Posterior:
         wanted = np.asarray(levels, float)
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantile levels must be between 0 and 1, got {levels}")
-        quantiles = _mixture_quantiles if noise else _function_quantiles
         parts = [
-            quantiles(self._model, self.draws, chunk, jnp.asarray(wanted, float))[:, :keep]
-            for chunk, keep in self._chunks(x)
+            (_mixture_quantiles(mean, sd, wanted) if noise else np.quantile(mean, wanted, axis=0))[
+                :, :keep
+            ]
+            for mean, sd, keep in self._blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
+
+    def _blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+        """Mean and noise of every draw (network units) on blocks of rows of one padded size.
+
+        The same bits however the rows are split, and one program however many draws there are.
+        """
+        inputs = self.scaling.inputs(x)
+        groups = list(_padded(self.draws, CHUNK_DRAWS))
+        for block, rows in _padded(inputs, CHUNK_ROWS):
+            parts = [
+                [np.asarray(part)[:keep] for part in _values(self._model, draws, block)]
+                for draws, keep in groups
+            ]
+            mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
+            yield mean.astype(np.float64), noise.astype(np.float64), rows
 
     @property
     def _model(self) -> tuple:
         return self.network, self.likelihood, self.likelihood_parameters
-
-    def _chunks(self, x: np.ndarray) -> Iterator[tuple[Array, int]]:
-        """Rows in network units, in blocks of one padded size: the same bits however they are split."""
-        inputs = self.scaling.inputs(x)
-        for start in range(0, len(inputs), CHUNK_ROWS):
-            block = inputs[start : start + CHUNK_ROWS]
-            padded = np.pad(block, ((0, CHUNK_ROWS - len(block)), (0, 0)))
-            yield jnp.asarray(padded, float), len(block)
 
     def bind(self, rules: Sequence[Rule], points: int = CHECK_POINTS) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws."""
@@ -123,11 +129,16 @@ class Posterior:
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
         """Score every draw against every rule on a dense set of points."""
-        if not rules:
-            empty = np.zeros((len(self), 0))
+        if not rules or not len(self):
+            empty = np.zeros((len(self), len(rules)))
             return Check(empty, empty)
-        worst, f = _check(self.network, self.draws, knowledge or self.bind(rules))
-        return Check(np.asarray(worst), np.asarray(f))
+        knowledge = knowledge or self.bind(rules)
+        parts = [
+            np.asarray(_check(self.network, draws, knowledge))[:keep]
+            for draws, keep in _padded(self.draws, CHUNK_DRAWS)
+        ]
+        worst, f = np.moveaxis(np.concatenate(parts), 1, 0)
+        return Check(worst, f)
 
     def condition(
         self, rules: Sequence[Rule], tolerance: float = CHECK_TOLERANCE
@@ -138,17 +149,21 @@ class Posterior:
 
     def take(self, keep: np.ndarray) -> Posterior:
         """The posterior of some of the draws."""
-        return replace(self, draws=self.draws[np.asarray(keep)])
+        return replace(self, draws=np.asarray(self.draws)[np.asarray(keep)])
 
     def joined(self, other: Posterior) -> Posterior:
         """The draws of both."""
-        return replace(self, draws=jnp.concatenate([self.draws, other.draws]))
+        return replace(self, draws=np.concatenate([self.draws, other.draws]))
 
     def breaks_of_mean(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
         """At how many of the checked points the mean prediction breaks each rule."""
         if not rules:
             return np.zeros(0, int)
-        scores = _mean_scores(self.network, self.draws, self.bind(rules, points))
+        count = len(self.draws)
+        extra = -count % CHUNK_DRAWS
+        draws = jnp.asarray(np.pad(self.draws, ((0, extra), (0, 0))))
+        share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
+        scores = _mean_scores(self.network, draws, share, self.bind(rules, points))
         return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
 
 
@@ -168,69 +183,54 @@ class Check:
         return ~np.any(self.broken(tolerance), axis=1)
 
 
-def _each_draw(function: Any, draws: Array) -> Any:
-    return jax.lax.map(function, draws, batch_size=CHUNK_DRAWS)
+def _padded(table: np.ndarray, size: int) -> Iterator[tuple[Array, int]]:
+    """Blocks of one size, the last filled up with zeros, and how many of their rows count."""
+    for start in range(0, len(table), size):
+        block = table[start : start + size]
+        filled = np.pad(block, ((0, size - len(block)), (0, 0)))
+        yield jnp.asarray(filled, float), len(block)
 
 
-def _draw_values(model: tuple, draws: Array, x: Array) -> tuple[Array, Array]:
+@eqx.filter_jit
+def _values(model: tuple, draws: Array, x: Array) -> tuple[Array, Array]:
     network, likelihood, parameters = model
 
     def one(weights: Array) -> tuple[Array, Array]:
         return likelihood.split(parameters, jax.vmap(unflatten(network, weights))(x))
 
-    return _each_draw(one, draws)
+    return jax.vmap(one)(draws)
 
 
-@eqx.filter_jit
-def _values(model: tuple, draws: Array, x: Array) -> tuple[Array, Array]:
-    return _draw_values(model, draws, x)
-
-
-@eqx.filter_jit
-def _moments(model: tuple, draws: Array, x: Array) -> Array:
-    mean, noise = _draw_values(model, draws, x)
-    return jnp.stack(
-        [jnp.mean(mean, axis=0), jnp.std(mean, axis=0), jnp.sqrt(jnp.mean(noise**2, axis=0))]
-    )
-
-
-@eqx.filter_jit
-def _function_quantiles(model: tuple, draws: Array, x: Array, levels: Array) -> Array:
-    return jnp.quantile(_draw_values(model, draws, x)[0], levels, axis=0)
-
-
-@eqx.filter_jit
-def _mixture_quantiles(model: tuple, draws: Array, x: Array, levels: Array) -> Array:
+def _mixture_quantiles(mean: np.ndarray, noise: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Quantiles of the mixture of normals, by bisection of its distribution function."""
-    mean, noise = _draw_values(model, draws, x)
     shape = (len(levels), *mean.shape[1:])
-    low = jnp.broadcast_to(jnp.min(mean - 9 * noise, axis=0), shape)
-    high = jnp.broadcast_to(jnp.max(mean + 9 * noise, axis=0), shape)
-
-    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
+    low = np.broadcast_to(np.min(mean - 9 * noise, axis=0), shape)
+    high = np.broadcast_to(np.max(mean + 9 * noise, axis=0), shape)
+    for _ in range(30):
         middle = (low + high) / 2
-        share = jax.lax.map(lambda m: jnp.mean(norm.cdf(m, mean, noise), axis=0), middle)
+        share = np.stack([np.mean(ndtr((value - mean) / noise), axis=0) for value in middle])
         below = share < levels[:, None, None]
-        return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-    low, high = jax.lax.fori_loop(0, 30, halve, (low, high))
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
     return (low + high) / 2
 
 
 @eqx.filter_jit
-def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> tuple[Array, Array]:
-    def one(weights: Array) -> tuple[Array, Array]:
+def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> Array:
+    """(draws, 2, rules): the worst score and the mean of min(0, score)."""
+
+    def one(weights: Array) -> Array:
         scores = knowledge.scores(unflatten(network, weights))
         worst = jnp.stack([jnp.min(score) for score in scores])
-        return worst, jnp.stack([jnp.mean(jnp.minimum(score, 0)) for score in scores])
+        return jnp.stack([worst, jnp.stack([jnp.mean(jnp.minimum(score, 0)) for score in scores])])
 
-    return _each_draw(one, draws)
+    return jax.vmap(one)(draws)
 
 
 @eqx.filter_jit
-def _mean_scores(network: Any, draws: Array, knowledge: BoundKnowledge) -> list[Array]:
+def _mean_scores(
+    network: Any, draws: Array, share: Array, knowledge: BoundKnowledge
+) -> list[Array]:
     def mean_function(x: Array) -> Array:
-        return jnp.mean(jax.vmap(lambda w: unflatten(network, w)(x))(draws), axis=0)
+        return share @ jax.vmap(lambda weights: unflatten(network, weights)(x))(draws)
 
     return knowledge.scores(mean_function)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prbnn.errors import nearest
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft
 from prbnn.posterior.draws import Check, Posterior
-from prbnn.solution import Solution
+from prbnn.solution import Result, Solution
 
 HEADINGS = (
     "rule",
@@ -64,7 +65,10 @@ class KnowledgeReport:
 
     def __getitem__(self, key: int | str) -> RuleReport:
         if isinstance(key, str):
-            return next(rule for rule in self.rules if rule.name == key)
+            names = [rule.name for rule in self.rules]
+            if key not in names:
+                raise KeyError(f"no rule {key!r}{nearest(key, names)}")
+            return self.rules[names.index(key)]
         return self.rules[key]
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -126,11 +130,13 @@ def knowledge_report(
     stored: Posterior,
     stored_check: Check,
     acceptance: float,
+    result: Result | None = None,
     points: int = 1024,
 ) -> KnowledgeReport:
-    """Put measurements and strengths side by side."""
+    """Put measurements and strengths side by side; ``result`` is the solution's unless given."""
+    result = result or solution.result
     if not rules:
-        return KnowledgeReport((), acceptance, solution.tempering, str(solution.result))
+        return KnowledgeReport((), acceptance, solution.tempering, str(result))
     units = stored.bind(rules, 8).units
     breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.full(len(rules), points)
     lines = []
@@ -148,17 +154,17 @@ def knowledge_report(
                 raw_share=raw_share,
                 stored_share=stored_share,
                 dual=solution.duals[rule.label],
-                verdict=_verdict(rule, violation, raw_share, stored_share, solution),
+                verdict=_verdict(rule, violation, raw_share, stored_share, result),
                 because=rule.because,
             )
         )
-    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(solution.result))
+    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(result))
 
 
 def _verdict(
-    rule: Rule, violation: float, raw_share: float, stored_share: float, solution: Solution
+    rule: Rule, violation: float, raw_share: float, stored_share: float, result: Result
 ) -> str:
-    if rule.label in solution.result.rules:
+    if rule.label in result.rules:
         return "not met"
     match rule.strength:
         case Hard(tolerance=None):

@@ -56,7 +56,7 @@ def coverage(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
     >>> coverage(np.array([0.0, 5.0]), np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
     0.5
     """
-    truth = _same(truth, lower)
+    truth = _same(_same(truth, lower), upper)
     return float(np.mean((truth >= lower) & (truth <= upper)))
 
 
