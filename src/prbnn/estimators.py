@@ -28,7 +28,6 @@ from prbnn.table import read_inputs
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02
-MOST_ROUNDS = 20
 
 
 class PRBNNRegressor(RegressorMixin, BaseEstimator):
@@ -55,7 +54,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    posterior_ : stored draws; every one obeys the hard rules
+    posterior_ : stored draws; every one obeys the hard rules, unless result_ says that acceptance
+        is too low
     raw_posterior_ : draws before any was rejected
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
@@ -65,9 +65,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     >>> import numpy as np
     >>> from prbnn import AtLeast, MLP, PRBNNRegressor
     >>> x = np.linspace(0, 1, 20)[:, None]
-    >>> model = PRBNNRegressor(MLP((8,)), [AtLeast(0)], tempering=0.2, steps=200, draws=50,
-    ...                        random_state=0, verbose=False)
-    >>> model.set_params(steps=300).fit(x, x.ravel()).predict(x).shape
+    >>> model = PRBNNRegressor(MLP((8,)), [AtLeast(0)], tempering=0.2, draws=50, random_state=0)
+    >>> model.fit(x, x.ravel()).predict(x).shape
     (20,)
     """
 
@@ -146,10 +145,15 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
                 task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
             )
             report.stage("checking draws")
-            self._columns(X, task)
             self._keep(solution)
-        self._warn()
+            self._columns(X, task)
+        self._warn(np.asarray(task.data.weight))
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _keep(self, solution: Solution) -> None:
         """Condition the draws, write the report, and raise or warn where the fit failed."""
@@ -192,27 +196,33 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
             return (kept if len(kept) else solution.posterior), Result(
                 "acceptance too low", message, names
             )
-        for number in range(1, MOST_ROUNDS):
+        batch = len(solution.posterior)
+        # twice what the acceptance suggests is more than luck can use up
+        rounds = 2 + int(2 * self.draws / (batch * self.acceptance_))
+        for number in range(1, rounds):
             if len(kept) >= self.draws:
                 break
-            kept = kept.joined(solution.more(len(solution.posterior), number).condition(rules)[0])
+            kept = kept.joined(solution.more(batch, number).condition(rules)[0])
         return kept.take(np.arange(min(self.draws, len(kept)))), None
 
-    def _warn(self) -> None:
+    def _warn(self, weight: np.ndarray) -> None:
         """Say what a user should know before trusting the model."""
         if self.result_.status != "converged":
             warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
             return
         columns = self.posterior_.columns
         mean = self.posterior_.predict(columns.rows).mean
-        explained = 1 - np.mean((columns.targets - mean) ** 2, 0) / np.var(columns.targets, 0)
+        weight = weight[: len(mean)]
+        centre = np.average(columns.targets, axis=0, weights=weight)
+        left = np.average((columns.targets - mean) ** 2, axis=0, weights=weight)
+        explained = 1 - left / np.average((columns.targets - centre) ** 2, axis=0, weights=weight)
         if np.any(explained < 0.05) and self.tempering_ > 0.05:
             name = columns.outputs[int(np.argmin(explained))]
             warnings.warn(
                 "the posterior has collapsed onto its prior: it explains "
                 f"{max(0, explained.min()):.0%} of the variance of {name!r}. Either the inputs say "
-                f"nothing about it, or tempering {self.tempering_:g} is too high for this network; "
-                "try a tenth of it",
+                "nothing about it, or the rules leave it no room, or tempering "
+                f"{self.tempering_:g} is too high for this network; try a tenth of it",
                 UserWarning,
                 stacklevel=3,
             )

@@ -18,7 +18,7 @@ from prbnn.enforcement.pressure import (
     Enforcement,
     enforcement_of,
 )
-from prbnn.errors import DataError
+from prbnn.errors import DataError, is_number
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.binding import bind_all
@@ -148,9 +148,9 @@ def prepare(
     seed: int,
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet."""
-    if not tempering > 0:
+    if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
-    if not 0 < rejection < 1:
+    if not (is_number(rejection) and 0 < rejection < 1):
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
     rules = named(knowledge)
@@ -158,8 +158,10 @@ def prepare(
     bound = bind_all(rules, table, scale, POOL_POINTS)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
-    built = _build(network, jax.random.key(seed), *widths)
+    built = _build(network, jax.random.key(seeds(seed)[0]), *widths)
     _check_network(built, *widths)
+    if not isinstance(prior, Prior):
+        raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
     prior_mean, prior_sd = prior.moments(built)
     problem = Problem(
         network=built,
@@ -182,6 +184,11 @@ def prepare(
         scaling=scale,
         tempering=tempering,
     )
+
+
+def seeds(seed: int) -> list[int]:
+    """Seeds of the network's start, of training and of the draws: neighbours share none of them."""
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(3)]
 
 
 def check_count(**counts: int | None) -> None:
@@ -283,7 +290,7 @@ def train(
     began = time.perf_counter()
     settle = max(1, steps // 3)
     plan = Plan(*map(_number, (steps - settle, settle, _warmup(task, steps), steps)))
-    carry = _start(task.engine, task.problem, task.enforcement, jax.random.key(seed + 1))
+    carry = _start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
     parts = (task.engine, task.problem, task.enforcement, task.data)
     if batch_size is None and task.data.x.shape[0] > 4096:
         batch_size = 1024
@@ -408,7 +415,7 @@ class FittedTask(NamedTuple):
     def draw(self, count: int, number: int) -> Posterior:
         """Raw draws from the final state; another ``number``, other draws."""
         engine, problem = self.task.engine, self.task.problem
-        key = jax.random.fold_in(jax.random.key(self.seed + 2), number)
+        key = jax.random.fold_in(jax.random.key(seeds(self.seed)[2]), number)
         draws, own = _draw(engine, problem, key, self.state, count)
         return Posterior(
             network=problem.network,
@@ -465,7 +472,7 @@ def _result(task: Task, carry: Carry, record: list[tuple[int, Means]], status: s
         )
     if status == "infeasible":
         stalled = np.asarray(carry.enforcement.stalled)
-        rules = tuple(np.array(labels)[stalled >= STALLED_AFTER / 2])
+        rules = _those(labels, (stalled >= STALLED_AFTER / 2) | _late(task, carry, record))
         return Result(
             "infeasible",
             f"pressure on {_quoted(rules)} grew without their violation shrinking: they contradict "
@@ -473,9 +480,7 @@ def _result(task: Task, carry: Carry, record: list[tuple[int, Means]], status: s
             rules,
         )
     tail = record[-max(1, len(record) // 8) :]
-    f = np.mean([means.f for _, means in tail], axis=0)
-    broken = np.mean([means.broken for _, means in tail], axis=0)
-    missed = _missed(task, carry, f, broken, CHUNK * len(tail))
+    missed = _late(task, carry, record)
     impossible = tuple(
         rule.label
         for rule, late in zip(task.rules, missed, strict=True)
@@ -489,7 +494,7 @@ def _result(task: Task, carry: Carry, record: list[tuple[int, Means]], status: s
             ".hard() and let conditioning reject the rest",
             impossible,
         )
-    rules = tuple(np.array(labels)[missed]) if any(missed) else ()
+    rules = _those(labels, missed)
     if rules:
         return Result(
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules
@@ -500,6 +505,18 @@ def _result(task: Task, carry: Carry, record: list[tuple[int, Means]], status: s
     if len(late) and abs(later.mean() - late.mean()) <= 0.05 * float(task.data.count) + 2 * noise:
         return Result("converged")
     return Result("budget spent", "the objective was still moving; give more steps")
+
+
+def _late(task: Task, carry: Carry, record: list[tuple[int, Means]]) -> np.ndarray:
+    """Which rules the last eighth of training did not meet."""
+    tail = record[-max(1, len(record) // 8) :]
+    f = np.mean([means.f for _, means in tail], axis=0)
+    broken = np.mean([means.broken for _, means in tail], axis=0)
+    return _missed(task, carry, f, broken, CHUNK * len(tail))
+
+
+def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
+    return tuple(label for label, chosen in zip(labels, mask, strict=True) if chosen)
 
 
 def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, steps: int) -> np.ndarray:

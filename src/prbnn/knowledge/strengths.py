@@ -24,7 +24,7 @@ class Soft:
         return "soft"
 
     def __post_init__(self) -> None:
-        if not (is_number(self.weight) and self.weight > 0):
+        if not (is_number(self.weight) and 0 < self.weight < float("inf")):
             raise KnowledgeError(
                 f"soft weight must be above 0, got {self.weight!r}; leave the rule out to ignore it"
             )

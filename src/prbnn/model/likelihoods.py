@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from prbnn.errors import is_number
+
 LOG_TWO_PI = math.log(2 * math.pi)
 # first noise of a fit, in standard deviations of the target, and the least "by input" may reach
 FIRST_NOISE = 0.3
@@ -37,7 +39,7 @@ class Gaussian:
                 raise ValueError(
                     f"Gaussian: noise is a number, 'learned' or 'by input', got {self.noise!r}"
                 )
-        elif not self.noise > 0:
+        elif not (is_number(self.noise) and self.noise > 0):
             raise ValueError(f"Gaussian: noise must be above 0, got {self.noise!r}")
 
     def network_outputs(self, outputs: int) -> int:

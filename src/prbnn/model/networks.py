@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -74,7 +75,10 @@ class MLP:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        # numpy's whole numbers too: widths often come from a range of a search
+        widths = np.atleast_1d(np.asarray(self.hidden, object)).tolist()
+        plain = (int(w) if isinstance(w, np.integer) else w for w in widths)
+        object.__setattr__(self, "hidden", tuple(plain))
         if self.activation not in ACTIVATIONS:
             raise ValueError(
                 f"MLP: activation must be one of {', '.join(ACTIVATIONS)}, got {self.activation!r}"
@@ -141,6 +145,8 @@ class RBF:
 
 def build(network: Network | Callable, key: Array, inputs: int, outputs: int) -> Any:
     """Start a declared network, or call a user's factory of the same signature."""
+    if isinstance(network, type):
+        raise TypeError(f"network is the class {network.__name__}; write {network.__name__}(...)")
     if isinstance(network, Network):
         return network.build(key, inputs, outputs)
     if callable(network):
