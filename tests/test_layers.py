@@ -19,7 +19,7 @@ LAYERS = (
     ("inference",),
     ("posterior",),
     ("certify",),
-    ("table", "solution", "training", "tempering", "progress", "fit"),
+    ("table", "solution", "training", "task", "outcome", "tempering", "progress", "fit"),
     ("report",),
     ("estimators",),
     ("prbnn",),

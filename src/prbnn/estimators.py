@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import DataError, DivergedError, InfeasibleError
-from prbnn.fit import Task, check_count, prepare, train
+from prbnn.fit import train
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Gaussian
@@ -25,6 +25,7 @@ from prbnn.progress import progress_bar
 from prbnn.report.knowledge import knowledge_report
 from prbnn.solution import Result, Solution
 from prbnn.table import read_inputs
+from prbnn.task import Task, check_count, prepare
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02

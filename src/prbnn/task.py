@@ -1,0 +1,190 @@
+"""A problem ready to train: data, network, prior and rules read, checked and put into arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from prbnn.enforcement.pressure import Enforcement, enforcement_of
+from prbnn.errors import DataError, is_number
+from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference.problem import Problem
+from prbnn.knowledge.binding import bind_all
+from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.rules import Rule, named
+from prbnn.model.likelihoods import Gaussian
+from prbnn.model.networks import Network, build
+from prbnn.model.priors import Prior
+from prbnn.model.scaling import Kind, Scaling, scaling_of
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.training import Data, pad
+
+ENGINES: dict[str, type] = {"bbb": BayesByBackprop}
+POOL_POINTS = 1024
+
+
+class Task(NamedTuple):
+    """A problem ready to train."""
+
+    engine: BayesByBackprop
+    problem: Problem
+    enforcement: Enforcement
+    data: Data
+    rules: list[Rule]
+    units: np.ndarray
+    columns: Columns
+    scaling: Scaling
+    tempering: float
+
+    def tempered(self, tempering: float) -> Task:
+        """The same task with another weight of the KL term."""
+        problem = eqx.tree_at(lambda p: p.tempering, self.problem, number(tempering))
+        return self._replace(problem=problem, tempering=tempering)
+
+
+def prepare(
+    network: Network | Callable,
+    x: Any,
+    y: Any,
+    knowledge: Sequence[Rule],
+    *,
+    inference: str | BayesByBackprop,
+    likelihood: Gaussian,
+    prior: Prior,
+    tempering: float,
+    scaling: Kind,
+    points: int,
+    rejection: float,
+    sample_weight: Any,
+    columns: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    seed: int,
+) -> Task:
+    """Read and check everything, and put it into arrays; no training yet."""
+    if not (is_number(tempering) and tempering > 0):
+        raise ValueError(f"tempering must be above 0, got {tempering!r}")
+    if not (is_number(rejection) and 0 < rejection < 1):
+        raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
+    table, weight = _table(x, y, columns, outputs, sample_weight)
+    rules = named(knowledge)
+    scale = scaling_of(table.rows, table.targets, scaling, weight)
+    bound = bind_all(rules, table, scale, POOL_POINTS)
+    rows = 0.0 if y is None else float(np.sum(weight))
+    widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
+    built = _build(network, jax.random.key(seeds(seed)[0]), *widths)
+    _check_network(built, *widths)
+    if not isinstance(prior, Prior):
+        raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
+    prior_mean, prior_sd = prior.moments(built)
+    problem = Problem(
+        network=built,
+        likelihood=likelihood,
+        knowledge=bound if rules else None,
+        prior_mean=jnp.asarray(prior_mean, float),
+        prior_sd=jnp.asarray(prior_sd, float),
+        likelihood_start=jnp.asarray(likelihood.start(scale.output_scale), float),
+        tempering=number(tempering),
+        points_width=min(points, POOL_POINTS),
+    )
+    return Task(
+        engine=engine_of(inference),
+        problem=problem,
+        enforcement=enforcement_of(rules, bound.units, rows, rejection),
+        data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
+        rules=rules,
+        units=f_units(rules, bound.units),
+        columns=table,
+        scaling=scale,
+        tempering=tempering,
+    )
+
+
+def seeds(seed: int) -> list[int]:
+    """Seeds of the network's start, of training and of the draws: neighbours share none of them."""
+    return [int(state) for state in np.random.SeedSequence(seed).generate_state(3)]
+
+
+def check_count(**counts: int | None) -> None:
+    """Refuse what is not a whole number above 0; None is allowed."""
+    for name, count in counts.items():
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if count is not None and not (whole and count > 0):
+            raise ValueError(f"{name} must be a whole number above 0, got {count!r}")
+
+
+def f_units(rules: Sequence[Rule], units: np.ndarray) -> np.ndarray:
+    """The user's unit of each rule's f: the score's own, or 1 where f is a probability."""
+    chance = [rule.strength.kind.startswith("probable") for rule in rules]
+    return np.where(chance, 1.0, units) if len(rules) else units
+
+
+def engine_of(inference: str | BayesByBackprop) -> BayesByBackprop:
+    """An engine by name, or as it is."""
+    if isinstance(inference, str):
+        if inference not in ENGINES:
+            raise ValueError(f"inference must be one of {', '.join(ENGINES)}, got {inference!r}")
+        return ENGINES[inference]()
+    if not hasattr(inference, "step"):
+        raise ValueError(
+            f"inference must be one of {', '.join(ENGINES)} or an engine, got {inference!r}"
+        )
+    return inference
+
+
+@eqx.filter_jit
+def _build(network: Network | Callable, key: Array, inputs: int, outputs: int) -> Any:
+    return build(network, key, inputs, outputs)
+
+
+def _check_network(network: Any, inputs: int, outputs: int) -> None:
+    try:
+        shape = eqx.filter_eval_shape(network, jnp.zeros(inputs)).shape
+    except Exception as error:
+        raise ValueError(
+            f"the network failed on one input of shape ({inputs},): {type(error).__name__}: {error}"
+        ) from error
+    if shape != (outputs,):
+        raise ValueError(
+            f"the network must map an input of shape ({inputs},) to ({outputs},), got {shape}"
+        )
+
+
+def _table(
+    x: Any, y: Any, columns: Sequence[str] | None, outputs: Sequence[str] | None, sample_weight: Any
+) -> tuple[Columns, np.ndarray]:
+    if (x is None) != (y is None):
+        raise DataError("give both x and y, or neither to fit the prior under the rules alone")
+    if x is None:
+        names = tuple(columns or ("x",))
+        zeros = np.zeros((1, len(names)))
+        targets = tuple(outputs or ("y",))
+        return Columns(names, targets, zeros, np.zeros((1, len(targets)))), np.ones(1)
+    values, names = read_inputs(x, columns)
+    wanted, targets = read_targets(y, outputs)
+    check_lengths(values, wanted)
+    weight = np.ones(len(values))
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, float).ravel()
+        if weight.shape != (len(values),) or not np.all(np.isfinite(weight) & (weight >= 0)):
+            raise DataError(
+                f"sample_weight must hold one number of 0 or above a row ({len(values)} rows)"
+            )
+        keep = weight > 0
+        if not np.any(keep):
+            raise DataError(
+                "sample_weight is zero everywhere; at least 2 rows need a weight above 0"
+            )
+        values, wanted, weight = values[keep], wanted[keep], weight[keep]
+    check_rows(values, wanted, targets)
+    return Columns(names, targets, values, wanted), weight
+
+
+def number(value: float) -> Array:
+    """A strongly typed scalar: a weak one would compile a second program."""
+    return jnp.asarray(np.asarray(value, jnp.zeros(()).dtype))
