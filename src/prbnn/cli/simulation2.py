@@ -26,7 +26,7 @@ def demo(out: Path, seed: int) -> None:
     records, curves = _run([seed], ("BNN", "PR-BNN"), console)
     table = Table(header_style="bold")
     table.add_column("", no_wrap=True)
-    for heading in ("MSE", "STD", "mean breaks", "functions break", "truth in band"):
+    for heading in ("MSE", "STD", "mean breaks", "draws break", "in band"):
         table.add_column(heading, justify="right", no_wrap=True)
     for record in records:
         table.add_row(
