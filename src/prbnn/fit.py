@@ -199,7 +199,7 @@ def _solution(
     location, scale = map(np.asarray, _moments(task.engine, task.problem, carry.engine))
     history = history_of(record, task.units)
     result = result_of(task, carry, record, status)
-    tail = max(1, len(record) // 4)
+    tail = max(1, len(record) // 6)
     duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.rules))
     return Solution(
         posterior=posterior,

@@ -66,7 +66,7 @@ class Solution:
     """A fitted posterior and its record.
 
     - `posterior`: raw draws, none rejected
-    - `duals`: nats per unit of f for each rule, averaged over the last quarter of training; on the
+    - `duals`: nats per unit of f for each rule, averaged over the last sixth of training; on the
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)

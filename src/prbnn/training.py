@@ -15,7 +15,7 @@ from prbnn.enforcement.pressure import Enforcement
 from prbnn.inference.problem import Batch, Problem
 
 # surrogate width of probable rules, in the rule's unit: from where gradients reach to where it is sharp
-SOFTNESS = (0.5, 0.02)
+SOFTNESS = (0.5, 0.01)
 SETTLED_RATE = 0.002
 # steps between two looks from Python, for progress and for stopping
 CHUNK = 250

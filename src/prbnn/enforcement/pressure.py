@@ -40,7 +40,7 @@ MEMORY = 50
 LONG_MEMORY = 200
 RESPONSE = 100
 # a rule stalls when its violation has not shrunk by a fifth in so many looks
-LOOK_EVERY = 50
+LOOK_EVERY = 25
 STALLED_AFTER = 30
 
 
