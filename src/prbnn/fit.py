@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.enforcement.pressure import REJECTION, STALLED_AFTER, Enforcement
+from prbnn.enforcement.pressure import REJECTION, Enforcement
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.rules import Rule
@@ -139,8 +139,7 @@ def train(
             break
         carry, step = following, step + count
         record.append((step, means))
-        stalled = np.asarray(carry.enforcement.stalled)
-        if np.any(stalled >= STALLED_AFTER):
+        if np.any(np.asarray(task.enforcement.infeasible(carry.enforcement))):
             status = "infeasible"
             break
         if progress is not None:

@@ -63,8 +63,8 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
         rules = _those(labels, (stalled >= STALLED_AFTER / 2) | _late(task, carry, record))
         return Result(
             "infeasible",
-            f"pressure on {_quoted(rules)} grew without their violation shrinking: they contradict "
-            "each other, the data or what the network can do; loosen or drop one",
+            f"pressure on {_quoted(rules)} grew without their violation shrinking: knowledge "
+            "that contradicts itself, the data or what the network can do; loosen or drop a rule",
             rules,
         )
     tail = record[-max(1, len(record) // 8) :]

@@ -27,6 +27,7 @@ from prbnn.training import Data, pad
 
 ENGINES: dict[str, type] = {"bbb": BayesByBackprop}
 POOL_POINTS = 1024
+FUNCTION_POINTS = 512
 
 
 class Task(NamedTuple):
@@ -90,7 +91,7 @@ def prepare(
         prior_sd=jnp.asarray(prior_sd, float),
         likelihood_start=jnp.asarray(likelihood.start(scale.output_scale), float),
         tempering=number(tempering),
-        points_width=min(points, POOL_POINTS),
+        points_width=min(_points(rules, points), POOL_POINTS),
     )
     return Task(
         engine=engine_of(inference),
@@ -103,6 +104,12 @@ def prepare(
         scaling=scale,
         tempering=tempering,
     )
+
+
+def _points(rules: Sequence[Rule], points: int) -> int:
+    """Whether a whole function obeys cannot be told from a few points of a step."""
+    whole = any(rule.strength.kind == "probable functions" for rule in rules)
+    return max(points, FUNCTION_POINTS) if whole else points
 
 
 def seeds(seed: int) -> list[int]:

@@ -153,7 +153,7 @@ def test_a_plain_region_takes_the_columns_it_does_not_name_from_the_rows() -> No
     assert np.isin(values[:, 1], columns.rows[:, 1]).mean() >= 0.5
 
 
-@pytest.mark.parametrize("where", [None, {"x": (0, 1)}, {"flag": (0, 1), "grade": (0, 9)}, Box()])
+@pytest.mark.parametrize("where", [None, {"x": (0, 1)}, {"flag": (0, 1), "grade": (1, 5)}, Box()])
 def test_columns_with_few_values_only_take_observed_ones(where: Any) -> None:
     values = points(where)
     assert set(values[:, 2]) == {0, 1}
@@ -161,7 +161,15 @@ def test_columns_with_few_values_only_take_observed_ones(where: Any) -> None:
 
 
 def test_a_range_of_a_categorical_column_keeps_the_values_inside_it() -> None:
-    assert set(points({"grade": (2, 9)})[:, 3]) == {2, 5}
+    assert set(points({"grade": (2, 5)})[:, 3]) == {2, 5}
+
+
+def test_a_range_stated_beyond_the_values_seen_is_swept() -> None:
+    """Ages of 1, 2 and 5 days and a rule up to 9: it must be tried at 9, too."""
+    tried = points({"grade": (2, 9)})[:, 3]
+    assert tried.min() == 2
+    assert tried.max() == 9
+    assert len(set(tried)) > 20
 
 
 def test_a_box_sweeps_all_columns() -> None:

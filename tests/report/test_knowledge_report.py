@@ -217,9 +217,11 @@ def test_a_broken_soft_rule_is_told_with_its_share(report_of: Callable) -> None:
 
 def test_a_rule_that_the_result_names_is_not_met(report_of: Callable) -> None:
     result = Result("budget spent", "'floor' not met yet", ("floor",))
-    rules = AtLeast(-1e6, name="floor"), AtMost(1e6, name="ceiling")
+    rules = AtLeast(-1e6, name="floor").on_average(0), AtMost(1e6, name="ceiling")
     lines = report_of(*rules, result=result)
     assert lines["floor"].verdict == "not met"
+    hard = report_of(AtLeast(-1e6, name="floor"), result=result)
+    assert hard["floor"].verdict == "obeyed by every stored draw; pressure still rising"
     assert lines["ceiling"].verdict == "obeyed by every stored draw"
     assert "'floor' not met yet" in str(lines)
 

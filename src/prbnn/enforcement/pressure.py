@@ -5,10 +5,11 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
 - soft: fixed, ``weight * power * (-mean f) ** (power - 1)``
 - hard with a tolerance, on average, probable: the augmented Lagrangian's own derivative,
   ``max(0, dual - penalty * gap)`` with gap = mean f - bound, at a *running* mean (the square of a
-  few draws' mean would bias the dual by penalty * Var f / draws). The penalty is 1 / Var f, which
-  makes ``dual <- dual - penalty * gap`` a Newton step on the dual; that step is spread over
-  RESPONSE steps, so that the weights can follow, and never more than doubles or halves the dual.
-  A penalty so measured grows by itself while a rule is being met, and not otherwise.
+  few draws' mean would bias the dual by penalty * Var f / draws). The penalty is
+  1 / (Var f + tolerance^2), which makes ``dual <- dual - penalty * gap`` about a Newton step. It
+  is spread over RESPONSE steps, so that the weights can follow, and takes the dual to no more
+  than double (plus 1) and no less than half. A penalty so measured grows by itself as a rule is
+  being met, since Var f falls, and not otherwise.
 - hard without a tolerance: what a user means is that drawn functions obey, so the dual follows the
   strict share of functions that break the rule, ``dual <- dual * exp(rate * (share - target) /
   target)``, and settles where that share meets its target. Tightening further would only squeeze
@@ -42,6 +43,8 @@ RESPONSE = 100
 # a rule stalls when its violation has not shrunk by a fifth in so many looks
 LOOK_EVERY = 25
 STALLED_AFTER = 30
+# a stall is infeasible once the dual is large, in nats per row and unit
+LARGE = 10.0
 
 
 class State(NamedTuple):
@@ -100,8 +103,13 @@ class Enforcement(eqx.Module):
 
     def _newton(self, state: State) -> Float[Array, " rules"]:
         """The step of the dual that a Newton method would take, within a factor of two."""
-        change = -self._gap(state) / (state.variance_f + self.bound**2 + 1e-10)
+        floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
+        change = -self._gap(state) / (state.variance_f + floor)
         return jnp.clip(change, -0.5 * state.dual, state.dual + 1.0)
+
+    def infeasible(self, state: State) -> Array:
+        """Rules whose violation has not shrunk for long, under pressure that has become large."""
+        return (state.stalled >= STALLED_AFTER) & (state.dual >= LARGE * self.scale)
 
     def _gap(self, state: State) -> Float[Array, " rules"]:
         """How far the constrained mean is above its bound; for probable, the strict frequency's."""

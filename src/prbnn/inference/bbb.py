@@ -40,7 +40,7 @@ class BayesByBackprop:
     """Options of the engine.
 
     - `draws`: functions drawn a step
-    - `learning_rate`: Adam's, on standardised data
+    - `learning_rate`: Adam's, on scaled data
     - `initial_sd`: standard deviation of each weight at the start, as a share of its prior's
 
     >>> BayesByBackprop(draws=16)

@@ -181,8 +181,11 @@ def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, se
             points[:, index] = low
             continue
         values = columns.values(index)
-        inside = None if values is None else values[(values >= low) & (values <= high)]
-        if inside is not None and len(inside) and column != sampling.column:
+        inside = None
+        # a range stated beyond the values seen asks about values in between and beyond, too
+        if values is not None and values[0] <= low and high <= values[-1]:
+            inside = values[(values >= low) & (values <= high)]
+        if inside is not None and len(inside) > 1 and column != sampling.column:
             points[:, index] = inside[
                 np.minimum((unit[:, position] * len(inside)).astype(int), len(inside) - 1)
             ]

@@ -221,7 +221,11 @@ def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> Array:
     def one(weights: Array) -> Array:
         scores = knowledge.scores(unflatten(network, weights))
         worst = jnp.stack([jnp.min(score) for score in scores])
-        return jnp.stack([worst, jnp.stack([jnp.mean(jnp.minimum(score, 0)) for score in scores])])
+        return jnp.stack([worst, jnp.stack([clipped(*item) for item in enumerate(scores)])])
+
+    def clipped(place: int, score: Array) -> Array:
+        weights, low = knowledge.rule(place).component_weights, jnp.minimum(score, 0)
+        return jnp.mean(low) if weights is None else jnp.mean(low @ weights)
 
     return jax.vmap(one)(draws)
 

@@ -93,7 +93,9 @@ class KnowledgeReport:
             if self.tempering == 1
             else f" Duals are on the scale of tempering {self.tempering:g}."
         )
-        return f"{self.result}; {self.acceptance:.1%} of draws obey every hard rule.{scale}"
+        counted = any(rule.strength == str(Hard()) for rule in self.rules)
+        share = f"; {self.acceptance:.1%} of draws obey every hard rule" if counted else ""
+        return f"{self.result}{share}.{scale}"
 
     def __str__(self) -> str:
         if not self.rules:
@@ -164,7 +166,10 @@ def knowledge_report(
 def _verdict(
     rule: Rule, violation: float, raw_share: float, stored_share: float, result: Result
 ) -> str:
-    if rule.label in result.rules:
+    late = rule.label in result.rules
+    if late and rule.strength == Hard() and stored_share == 0:
+        return "obeyed by every stored draw; pressure still rising"
+    if late:
         return "not met"
     match rule.strength:
         case Hard(tolerance=None):
