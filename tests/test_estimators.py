@@ -635,6 +635,7 @@ def test_a_second_fit_with_other_bounds_compiles_nothing(
         AtMost(f"`wind speed` + {slope} * dose + 1", name="ceiling"),
         Increasing("dose", name="more dose more power"),
     ]
+    obedient.predict(inputs)
     with compilations() as names:
         model = small(rules, steps=1500, random_state=state).fit(inputs, target)
         model.predict(inputs)
