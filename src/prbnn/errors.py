@@ -20,11 +20,15 @@ class KnowledgeError(ValueError):
 
 
 class InfeasibleError(RuntimeError):
-    """No posterior of the family satisfies the rules; `rules` names the ones that stay broken."""
+    """No posterior of the family satisfies the rules.
 
-    def __init__(self, message: str, rules: Sequence[str] = ()):
+    `rules` names the ones that stay broken; `solution` holds where the fit ended.
+    """
+
+    def __init__(self, message: str, rules: Sequence[str] = (), solution: object = None):
         super().__init__(message)
         self.rules = tuple(rules)
+        self.solution = solution
 
 
 class DivergedError(RuntimeError):

@@ -259,7 +259,7 @@ def _draw(engine: Any, problem: Problem, key: Array, state: Any, count: int) -> 
 
 @eqx.filter_jit
 def _evidence(engine: Any, problem: Problem, state: Any, draws: Array, data: Data) -> Array:
-    batch = Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(()))
+    batch = Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(0))
     own = engine.likelihood_parameters(problem, state)
     fits = jax.lax.map(lambda w: problem.log_likelihood(w, own, batch), draws, batch_size=64)
     return jnp.mean(fits) - engine.kl(problem, state)

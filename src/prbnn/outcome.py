@@ -111,7 +111,8 @@ def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, steps: 
     """Which rules are not met, from averages over the last steps, Monte Carlo error allowed for."""
     bound = np.asarray(task.enforcement.bound)
     noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / (task.engine.draws * steps))
-    slack = 0.1 * np.abs(bound) + 3 * noise
+    loose = np.array([rule.strength.kind == "average" for rule in task.rules])
+    slack = np.where(loose, 0.01, 0.1 * np.abs(bound)) + 3 * noise
     missed = np.zeros(len(task.rules), bool)
     for place, rule in enumerate(task.rules):
         match rule.strength.kind:

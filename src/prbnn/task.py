@@ -28,6 +28,7 @@ from prbnn.training import Data, pad
 ENGINES: dict[str, type] = {"bbb": BayesByBackprop}
 POOL_POINTS = 1024
 FUNCTION_POINTS = 512
+SURFACE_POINTS = 256
 
 
 class Task(NamedTuple):
@@ -91,7 +92,7 @@ def prepare(
         prior_sd=jnp.asarray(prior_sd, float),
         likelihood_start=jnp.asarray(likelihood.start(scale.output_scale), float),
         tempering=number(tempering),
-        points_width=min(_points(rules, points), POOL_POINTS),
+        points_width=min(_points(rules, points, len(table.inputs)), POOL_POINTS),
     )
     return Task(
         engine=engine_of(inference),
@@ -106,10 +107,12 @@ def prepare(
     )
 
 
-def _points(rules: Sequence[Rule], points: int) -> int:
-    """Whether a whole function obeys cannot be told from a few points of a step."""
-    whole = any(rule.strength.kind == "probable functions" for rule in rules)
-    return max(points, FUNCTION_POINTS) if whole else points
+def _points(rules: Sequence[Rule], points: int, inputs: int) -> int:
+    """Whether a whole function obeys cannot be told from a few points, less so over many inputs."""
+    kinds = {rule.strength.kind for rule in rules}
+    if "probable functions" in kinds:
+        return max(points, FUNCTION_POINTS)
+    return max(points, SURFACE_POINTS) if "share" in kinds and inputs > 1 else points
 
 
 def seeds(seed: int) -> list[int]:

@@ -69,10 +69,11 @@ def choose_tempering(engine: Any, problem: Problem, data: Data, seed: int) -> Ch
     density = np.asarray(
         _race(engine, bare, none, data, held, jnp.asarray(CANDIDATES, float), keys)
     )[:, :rows]
-    scores = density.mean(axis=1)
+    weight = np.asarray(data.weight)[:rows]
+    scores = np.average(density, axis=1, weights=weight)
     best = int(np.argmax(scores))
-    gap = density[best] - density
-    error = gap.std(axis=1) / np.sqrt(rows)
+    spread = (density[best] - density) - (scores[best] - scores)[:, None]
+    error = np.sqrt(spread**2 @ weight**2) / weight.sum()
     good = np.flatnonzero(scores[best] - scores <= error)
     return Chosen(
         CANDIDATES[int(good[0])],

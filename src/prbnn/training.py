@@ -14,9 +14,9 @@ from prbnn.enforcement import pressure as enforcing
 from prbnn.enforcement.pressure import Enforcement
 from prbnn.inference.problem import Batch, Problem
 
-# surrogate width of probable rules, in the rule's unit: from where gradients reach to where it is sharp
-SOFTNESS = (0.5, 0.01)
 SETTLED_RATE = 0.002
+# a learning rate above this share of the full one still searches
+SEARCHING = 0.5
 # steps between two looks from Python, for progress and for stopping
 CHUNK = 250
 
@@ -87,7 +87,7 @@ def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
 
 
 def pick(
-    problem: Problem, data: Data, key: Array, batch_size: int | None, plan: Plan, step: Array
+    problem: Problem, data: Data, key: Array, batch_size: int | None, step: Array, softness: Array
 ) -> Batch:
     """All rows, or a random batch scaled up to them; and a block of the rules' points.
 
@@ -97,8 +97,6 @@ def pick(
     if problem.knowledge is not None:
         size = problem.knowledge.groups[0].points.shape[0]
         start = step % max(1, size // problem.points_width) * problem.points_width
-    share = jnp.clip(step / (0.6 * plan.steps), 0.0, 1.0)
-    softness = SOFTNESS[0] * (SOFTNESS[1] / SOFTNESS[0]) ** share
     if batch_size is None or batch_size >= data.x.shape[0]:
         return Batch(data.x, data.y, data.weight, start, softness)
     rows_key = jax.random.fold_in(key, 1)
@@ -123,13 +121,14 @@ def run_chunk(
     def body(_: Array, state: tuple[Carry, Means]) -> tuple[Carry, Means]:
         carry, sums = state
         key = jax.random.fold_in(carry.key, carry.step)
-        batch = pick(problem, data, key, batch_size, plan, carry.step)
+        softness = enforcement.softness(carry.enforcement, carry.step / (0.6 * plan.steps))
+        batch = pick(problem, data, key, batch_size, carry.step, softness)
         settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
         rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
         pressure = enforcement.pressure(carry.enforcement)
         engine_key = jax.random.fold_in(key, 0) if batch_size else key
         engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, rate)
-        duals = enforcement.update(carry.enforcement, info.measured, plan.warmup)
+        duals = enforcement.update(carry.enforcement, info.measured, plan.warmup, rate > SEARCHING)
         now = Means(
             info.elbo,
             info.log_likelihood,

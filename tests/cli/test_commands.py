@@ -15,8 +15,8 @@ runner = CliRunner()
 def quick(monkeypatch):
     full = simulation.run
 
-    def short(method, seed=0, tempering="auto"):
-        return full(method, seed, 0.2, steps=300, draws=60)
+    def short(method, seed=0, tempering="auto", **options):
+        return full(method, seed, 0.2, steps=300, draws=60, **options)
 
     monkeypatch.setattr(simulation, "run", short)
 

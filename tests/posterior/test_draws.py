@@ -16,7 +16,7 @@ from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.knowledge.regions import Columns
 from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
-from prbnn.posterior.draws import CHUNK_ROWS, Posterior
+from prbnn.posterior.draws import CHECK_POINTS, CHUNK_ROWS, Posterior
 
 DRAWS = 90
 ROUNDING = 2e-5  # float32, in standard deviations of an output
@@ -97,7 +97,7 @@ def assert_close(found: np.ndarray, wanted: np.ndarray, posterior: Posterior) ->
     assert np.all(np.abs(found - wanted) < ROUNDING * posterior.scaling.output_sd)
 
 
-def checked_points(posterior: Posterior, rule, count: int = 4096) -> np.ndarray:
+def checked_points(posterior: Posterior, rule, count: int = CHECK_POINTS) -> np.ndarray:
     """The points at which a rule is checked, in the user's units."""
     (group,) = posterior.bind([rule], count).groups
     scaling = posterior.scaling
@@ -235,7 +235,7 @@ def floor(single: Posterior) -> AtLeast:
     return AtLeast(float(np.median(lowest)), name="floor", where={"dose": (0, 1)})
 
 
-def scores_by_hand(posterior: Posterior, rule: AtLeast, count: int = 4096) -> np.ndarray:
+def scores_by_hand(posterior: Posterior, rule: AtLeast, count: int = CHECK_POINTS) -> np.ndarray:
     """(draws, points), in standard deviations of the target."""
     values = posterior.functions(checked_points(posterior, rule, count))[..., 0]
     return (values - rule.bound) / posterior.scaling.output_sd[0]

@@ -215,15 +215,24 @@ def test_a_broken_soft_rule_is_told_with_its_share(report_of: Callable) -> None:
     assert line.verdict == f"broken by {line.raw_share:.0%} of draws"
 
 
-def test_a_rule_that_the_result_names_is_not_met(report_of: Callable) -> None:
+def test_a_hard_rule_that_the_result_names_is_told_apart(report_of: Callable) -> None:
     result = Result("budget spent", "'floor' not met yet", ("floor",))
-    rules = AtLeast(-1e6, name="floor").on_average(0), AtMost(1e6, name="ceiling")
-    lines = report_of(*rules, result=result)
-    assert lines["floor"].verdict == "not met"
-    hard = report_of(AtLeast(-1e6, name="floor"), result=result)
-    assert hard["floor"].verdict == "obeyed by every stored draw; pressure still rising"
+    lines = report_of(AtLeast(-1e6, name="floor"), AtMost(1e6, name="ceiling"), result=result)
+    assert lines["floor"].verdict == "obeyed by every stored draw; pressure still rising"
     assert lines["ceiling"].verdict == "obeyed by every stored draw"
     assert "'floor' not met yet" in str(lines)
+
+
+@pytest.mark.parametrize("shift", [0.0, 150.0, -40.0])
+@pytest.mark.parametrize(("beyond", "verdict"), [(1e4, "not met"), (-1e4, "met")])
+def test_one_average_said_in_many_ways_has_one_verdict(
+    report_of: Callable, posterior: Posterior, shift: float, beyond: float, verdict: str
+) -> None:
+    rule = [AtLeast(0, where=FLAT)]
+    mean = float(posterior.check(rule).score.mean() * posterior.bind(rule, 8).units[0])
+    line = report_of(AtLeast(shift, where=FLAT).on_average(mean + beyond - shift))[0]
+    assert line.verdict == verdict
+    assert line.violation == pytest.approx(max(0.0, beyond), abs=0.1)
 
 
 def test_a_report_of_no_stored_draws_does_not_claim_obedience(

@@ -51,6 +51,7 @@ def simulation2(
     seeds: Annotated[
         int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
     ] = 1,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first data set.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
         "simulation2.png"
@@ -62,4 +63,4 @@ def simulation2(
     """
     from prbnn.cli.simulation2 import study as run
 
-    run(seeds, json, out)
+    run(seeds, first, json, out)

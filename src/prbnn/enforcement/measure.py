@@ -19,11 +19,13 @@ class Measured(NamedTuple):
     """What one drawn function does to each rule, in the rule's unit.
 
     `f` is what pressure multiplies, higher is better; `broken` is the strict verdict: 1 where the
-    function breaks the rule at some point (a share of points for ``probably(of="points")``).
+    function breaks the rule at some point (a share of points for ``probably(of="points")``);
+    `depth` is how far outside it is there.
     """
 
     f: Float[Array, " rules"]
     broken: Float[Array, " rules"]
+    depth: Float[Array, " rules"]
 
 
 def measure(
@@ -31,27 +33,31 @@ def measure(
     network: Callable[[Array], Array],
     start: Array | int = 0,
     width: int | None = None,
-    softness: Array | float = 0.02,
+    softness: Array | float = 0.01,
 ) -> Measured:
     """Score one drawn function on (a block of) each rule's points.
 
     - soft, hard: f = mean of min(0, score)
     - on average: f = mean of score
     - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
-      over all points; an indicator has no gradient, so this surrogate moves the weights
+      over all points; an indicator has no gradient, so this surrogate moves the weights.
+      ``softness`` is one number, or one a rule
     """
-    values, broken = [], []
+    values, broken, depth = [], [], []
+    softness = jnp.broadcast_to(jnp.asarray(softness), (knowledge.count,))
     scores = knowledge.scores(network, start, width)
     for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
         weights = knowledge.rule(place).component_weights
         worst = jnp.min(score)
         if kind.startswith("probable"):
             counted = worst if kind == "probable functions" else jnp.min(score, axis=1)
-            values.append(-jnp.mean(jax.nn.sigmoid(-counted / softness)))
+            values.append(-jnp.mean(jax.nn.sigmoid(-counted / softness[place])))
             broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
+            depth.append(jnp.mean(jnp.maximum(-counted, 0)))
             continue
         clipped = score if kind == "average" else jnp.minimum(score, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
         values.append(jnp.mean(at_points))
         broken.append((worst < -CHECK_TOLERANCE).astype(score.dtype))
-    return Measured(jnp.stack(values), jnp.stack(broken))
+        depth.append(jnp.maximum(-worst, 0))
+    return Measured(jnp.stack(values), jnp.stack(broken), jnp.stack(depth))

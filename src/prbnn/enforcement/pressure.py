@@ -8,8 +8,8 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
   few draws' mean would bias the dual by penalty * Var f / draws). The penalty is
   1 / (Var f + tolerance^2), which makes ``dual <- dual - penalty * gap`` about a Newton step. It
   is spread over RESPONSE steps, so that the weights can follow, and takes the dual to no more
-  than double (plus 1) and no less than half. A penalty so measured grows by itself as a rule is
-  being met, since Var f falls, and not otherwise.
+  than half as much again (plus 1) and no less than half. A penalty so measured grows by itself as
+  a rule is being met, since Var f falls, and not otherwise; it falls slowly.
 - hard without a tolerance: what a user means is that drawn functions obey, so the dual follows the
   strict share of functions that break the rule, ``dual <- dual * exp(rate * (share - target) /
   target)``, and settles where that share meets its target. Tightening further would only squeeze
@@ -40,11 +40,16 @@ LARGEST = 1e7
 MEMORY = 50
 LONG_MEMORY = 200
 RESPONSE = 100
+# a penalty follows 1 / Var f up at once and down no faster than this a step: a posterior that runs
+# away would otherwise loosen the rein by its own growing spread
+FORGETTING = 0.999
 # a rule stalls when its violation has not shrunk by a fifth in so many looks
 LOOK_EVERY = 25
 STALLED_AFTER = 30
 # a stall is infeasible once the dual is large, in nats per row and unit
 LARGE = 10.0
+# surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
+SOFTNESS = (0.5, 0.01)
 
 
 class State(NamedTuple):
@@ -54,6 +59,8 @@ class State(NamedTuple):
     mean_f: Float[Array, " rules"]
     variance_f: Float[Array, " rules"]
     share: Float[Array, " rules"]
+    depth: Float[Array, " rules"]
+    penalty: Float[Array, " rules"]
     best: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
     step: Float[Array, ""]
@@ -77,6 +84,8 @@ class Enforcement(eqx.Module):
             mean_f=zeros,
             variance_f=zeros,
             share=zeros,
+            depth=zeros,
+            penalty=zeros,
             best=zeros + jnp.inf,
             stalled=zeros,
             step=jnp.zeros(()),
@@ -97,27 +106,40 @@ class Enforcement(eqx.Module):
             * self.power
             * jnp.where(self.power == 1, 1.0, slack ** jnp.maximum(self.power - 1, 1e-6))
         )
-        augmented = state.dual + self._newton(state)
+        augmented = state.dual + jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
         choices = jnp.where(self._lagrangian, augmented, state.dual)
         return jnp.where(self._is("soft"), soft, choices)
 
     def _newton(self, state: State) -> Float[Array, " rules"]:
-        """The step of the dual that a Newton method would take, within a factor of two."""
-        floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
-        change = -self._gap(state) / (state.variance_f + floor)
-        return jnp.clip(change, -0.5 * state.dual, state.dual + 1.0)
+        """The step of the dual that a Newton method would take."""
+        return -self._gap(state) * state.penalty
+
+    def softness(self, state: State, done: Array | float) -> Float[Array, " rules"]:
+        """Width of the probable rules' surrogate: falling as the search goes on, and never so narrow
+        that functions far outside would feel no slope."""
+        first, last = SOFTNESS
+        return jnp.maximum(first * (last / first) ** jnp.clip(done, 0.0, 1.0), 0.5 * state.depth)
 
     def infeasible(self, state: State) -> Array:
         """Rules whose violation has not shrunk for long, under pressure that has become large."""
-        return (state.stalled >= STALLED_AFTER) & (state.dual >= LARGE * self.scale)
+        return state.stalled >= STALLED_AFTER
 
     def _gap(self, state: State) -> Float[Array, " rules"]:
         """How far the constrained mean is above its bound; for probable, the strict frequency's."""
         strict = self._is("probable functions", "probable points")
         return jnp.where(strict, -state.share, state.mean_f) - self.bound
 
-    def update(self, state: State, measured: Measured, warmup: Array | float) -> State:
-        """Take in the measurements of a step's draws (leading axis) and move the duals."""
+    def update(
+        self,
+        state: State,
+        measured: Measured,
+        warmup: Array | float,
+        searching: Array | bool = True,
+    ) -> State:
+        """Take in the measurements of a step's draws (leading axis) and move the duals.
+
+        A rule can stall only while ``searching``: weights that hardly move mend nothing.
+        """
         step = state.step + 1
         quick = jnp.maximum(1 / step, 1 / MEMORY)
         slow = jnp.maximum(1 / step, 1 / LONG_MEMORY)
@@ -126,10 +148,17 @@ class Enforcement(eqx.Module):
             mean_f=state.mean_f + quick * (jnp.mean(measured.f, axis=0) - state.mean_f),
             variance_f=state.variance_f + slow * (self._variance(measured) - state.variance_f),
             share=state.share + slow * (jnp.mean(measured.broken, axis=0) - state.share),
+            depth=state.depth + quick * (jnp.mean(measured.depth, axis=0) - state.depth),
         )
         started = step > warmup
-        draws = measured.f.shape[0]
-        return self._lagrangian_update(self._share_update(state, started), started, draws)
+        floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
+        kept = self._is("hard", "average") & started
+        penalty = jnp.maximum(
+            1 / (state.variance_f + floor), jnp.where(kept, FORGETTING * state.penalty, 0.0)
+        )
+        state = state._replace(penalty=penalty)
+        state = self._look(state, started & jnp.asarray(searching), measured.f.shape[0])
+        return self._lagrangian_update(self._share_update(state, started), started)
 
     def _variance(self, measured: Measured) -> Float[Array, " rules"]:
         """Over draws, of what the dual's gap is made of: f, or the strict verdict."""
@@ -137,35 +166,47 @@ class Enforcement(eqx.Module):
         return jnp.var(jnp.where(strict, measured.broken, measured.f), axis=0)
 
     def _share_update(self, state: State, started: Array) -> State:
-        share = self._is("share")
-        if not share.any():
-            return state
         excess = jnp.clip((state.share - self.target) / self.target, -1.0, 1.0)
         largest = LARGEST_SHARE_DUAL * self.scale
         dual = jnp.minimum(state.dual * jnp.exp(SHARE_RATE * excess), largest)
-        stuck = (dual >= largest) & (state.share > 3 * self.target)
-        moves = share & started
-        return state._replace(
-            dual=jnp.where(moves, dual, state.dual),
-            stalled=jnp.where(
-                share, jnp.where(stuck, state.stalled + 1 / LOOK_EVERY, 0.0), state.stalled
-            ),
-        )
+        moves = self._is("share") & started
+        return state._replace(dual=jnp.where(moves, dual, state.dual))
 
-    def _lagrangian_update(self, state: State, started: Array, draws: int) -> State:
+    def _lagrangian_update(self, state: State, started: Array) -> State:
         if not self._lagrangian.any():
             return state
-        moves = self._lagrangian & started
-        dual = jnp.clip(state.dual + self._newton(state) / RESPONSE, 0.0, LARGEST * self.scale)
-        violation = jnp.maximum(0.0, -self._gap(state))
+        # of several rules that want more, the one that lacks most gets most
+        lack = jnp.where(self._lagrangian, jnp.maximum(0.0, -self._gap(state)), 0.0)
+        most = (0.5 * state.dual + 1.0) * lack / (jnp.max(lack) + 1e-12)
+        change = jnp.clip(self._newton(state), -0.5 * state.dual, most)
+        # far more pressure than a probable rule needs leaves a share of 0, which says little of how
+        # far to go back; so it falls as a share rule's does
+        eased = 0.3 * state.dual * jnp.clip(self._gap(state) / self.bound, -1.0, 0.0)
+        strict = self._is("probable functions", "probable points")
+        change = jnp.where(strict & (eased < 0), jnp.minimum(change, eased), change)
+        dual = jnp.clip(state.dual + change / RESPONSE, 0.0, LARGEST * self.scale)
+        return state._replace(dual=jnp.where(self._lagrangian & started, dual, state.dual))
+
+    def _look(self, state: State, looking: Array, draws: int) -> State:
+        """Now and then, see whether violations have shrunk since the last look.
+
+        For a probable rule, functions on their way count: its violation is how many break it and how
+        deeply. A share rule matters while far more functions break it than it allows.
+        """
+        strict = self._is("probable functions", "probable points")
+        violation = jnp.maximum(0.0, -self._gap(state)) + jnp.where(strict, state.depth, 0.0)
         noise = 3 * jnp.sqrt(state.variance_f / (draws * MEMORY))
-        looks = moves & (state.step % LOOK_EVERY == 0)
-        matters = violation > 0.05 * jnp.abs(self.bound) + noise + 1e-6
+        matters = jnp.where(
+            self._is("share"),
+            state.share > 3 * self.target,
+            violation > 0.05 * jnp.abs(self.bound) + noise + 1e-6,
+        )
         better = violation < 0.8 * state.best
-        stalled = jnp.where(matters & ~better, state.stalled + 1, 0.0)
+        pressed = state.dual >= LARGE * self.scale
+        stalled = jnp.where(matters & pressed & ~better, state.stalled + 1, 0.0)
         best = jnp.where(matters, jnp.where(better, violation, state.best), jnp.inf)
+        looks = looking & (state.step % LOOK_EVERY == 0) & ~self._is("soft")
         return state._replace(
-            dual=jnp.where(moves, dual, state.dual),
             best=jnp.where(looks, best, state.best),
             stalled=jnp.where(looks, stalled, state.stalled),
         )

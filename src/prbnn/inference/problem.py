@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     y: Float[Array, "rows outputs"]
     weight: Float[Array, " rows"]
     points_start: Array
-    softness: Array
+    softness: Float[Array, " rules"]
 
 
 class Problem(eqx.Module):
@@ -53,7 +53,7 @@ class Problem(eqx.Module):
     def measure(self, weights: Float[Array, " weights"], batch: Batch) -> Measured:
         """What one drawn function does to each rule on this step's points."""
         if self.knowledge is None:
-            return Measured(jnp.zeros(0), jnp.zeros(0))
+            return Measured(jnp.zeros(0), jnp.zeros(0), jnp.zeros(0))
         network = unflatten(self.network, weights)
         return measure(
             self.knowledge, network, batch.points_start, self.points_width, batch.softness

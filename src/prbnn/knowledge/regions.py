@@ -211,7 +211,8 @@ def _unit_points(dimensions: int, count: int, seed: int) -> np.ndarray:
         return np.zeros((count, 0))
     if dimensions == 1:
         # the golden-ratio sequence: every block of consecutive points is spread evenly
-        points = np.modf(np.arange(count) * 0.6180339887498949)[0][:, None]
+        first = np.random.default_rng(seed).random() if seed else 0.0
+        points = np.modf(first + np.arange(count) * 0.6180339887498949)[0][:, None]
     else:
         from scipy.stats import qmc  # half a second to import, and one swept column does without
 

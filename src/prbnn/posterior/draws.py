@@ -23,7 +23,7 @@ from prbnn.model.weights import unflatten
 
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
-CHECK_POINTS = 4096
+CHECK_POINTS = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +130,13 @@ class Posterior:
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
         """Score every draw against every rule on a dense set of points."""
         if not rules or not len(self):
-            empty = np.zeros((len(self), len(rules)))
-            return Check(empty, empty)
+            return Check(*np.zeros((4, len(self), len(rules))))
         knowledge = knowledge or self.bind(rules)
         parts = [
             np.asarray(_check(self.network, draws, knowledge))[:keep]
             for draws, keep in _padded(self.draws, CHUNK_DRAWS)
         ]
-        worst, f = np.moveaxis(np.concatenate(parts), 1, 0)
-        return Check(worst, f)
+        return Check(*np.moveaxis(np.concatenate(parts), 1, 0))
 
     def condition(
         self, rules: Sequence[Rule], tolerance: float = CHECK_TOLERANCE
@@ -169,10 +167,16 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """Draws against rules, in each rule's unit: the worst score anywhere, and mean min(0, score)."""
+    """Draws against rules (draws, rules), scores in each rule's unit.
+
+    `worst` is the lowest score anywhere, `f` the mean of min(0, score), `score` the mean as it is,
+    `points` the share of points where the rule is broken.
+    """
 
     worst: np.ndarray
     f: np.ndarray
+    score: np.ndarray
+    points: np.ndarray
 
     def broken(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws, rules): whether a draw breaks a rule somewhere."""
@@ -216,16 +220,20 @@ def _mixture_quantiles(mean: np.ndarray, noise: np.ndarray, levels: np.ndarray) 
 
 @eqx.filter_jit
 def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> Array:
-    """(draws, 2, rules): the worst score and the mean of min(0, score)."""
+    """(draws, 4, rules): what `Check` holds."""
 
     def one(weights: Array) -> Array:
         scores = knowledge.scores(unflatten(network, weights))
-        worst = jnp.stack([jnp.min(score) for score in scores])
-        return jnp.stack([worst, jnp.stack([clipped(*item) for item in enumerate(scores)])])
+        return jnp.stack([summary(*item) for item in enumerate(scores)], axis=1)
 
-    def clipped(place: int, score: Array) -> Array:
-        weights, low = knowledge.rule(place).component_weights, jnp.minimum(score, 0)
-        return jnp.mean(low) if weights is None else jnp.mean(low @ weights)
+    def summary(place: int, score: Array) -> Array:
+        weights = knowledge.rule(place).component_weights
+        low = jnp.minimum(score, 0)
+        f, mean = (
+            jnp.mean(part) if weights is None else jnp.mean(part @ weights) for part in (low, score)
+        )
+        lowest = jnp.min(score, axis=1)
+        return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
 
     return jax.vmap(one)(draws)
 

@@ -14,6 +14,7 @@ from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.solution import Result, Solution
 
+BROKEN = ("obeyed by every stored draw", "broken")
 HEADINGS = (
     "rule",
     "strength",
@@ -30,7 +31,8 @@ HEADINGS = (
 class RuleReport:
     """One rule against a fitted posterior, in the user's units.
 
-    - `violation`: -E f, the mean violation over raw draws and points
+    - `violation`: -E f, the mean violation over raw draws and points; for on average, what the mean
+      score falls short of its bound
     - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
     - `raw_share`, `stored_share`: share of draws that break it anywhere
     - `dual`: nats a unit of violation would cost
@@ -141,22 +143,25 @@ def knowledge_report(
         return KnowledgeReport((), acceptance, solution.tempering, str(result))
     units = stored.bind(rules, 8).units
     breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.full(len(rules), points)
+    averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
+    least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])
+    short = np.maximum(0.0, least - np.mean(raw.score, axis=0) * units)
+    violations = np.where(averaged, short, -np.mean(raw.f, axis=0) * units)
     lines = []
     for place, rule in enumerate(rules):
         raw_share = float(np.mean(raw.broken()[:, place]))
         stored_share = float(np.mean(stored_check.broken()[:, place])) if len(stored) else 1.0
-        violation = float(-np.mean(raw.f[:, place]) * units[place])
         lines.append(
             RuleReport(
                 name=rule.label,
                 strength=str(rule.strength),
-                violation=violation + 0.0,
+                violation=float(violations[place]) + 0.0,
                 points_broken_by_mean=int(breaks[place]),
                 points=points,
                 raw_share=raw_share,
                 stored_share=stored_share,
                 dual=solution.duals[rule.label],
-                verdict=_verdict(rule, violation, raw_share, stored_share, result),
+                verdict=_verdict(rule, units[place], raw, place, stored_share, result),
                 because=rule.because,
             )
         )
@@ -164,23 +169,37 @@ def knowledge_report(
 
 
 def _verdict(
-    rule: Rule, violation: float, raw_share: float, stored_share: float, result: Result
+    rule: Rule, unit: float, raw: Check, place: int, stored_share: float, result: Result
 ) -> str:
     late = rule.label in result.rules
     if late and rule.strength == Hard() and stored_share == 0:
         return "obeyed by every stored draw; pressure still rising"
-    if late:
-        return "not met"
     match rule.strength:
         case Hard(tolerance=None):
-            return "obeyed by every stored draw" if stored_share == 0 else "broken"
-        case Hard(tolerance=tolerance):
-            return "within tolerance" if violation <= 1.1 * (tolerance or 0) else "broken"
-        case Probable(p=p, of="functions"):
-            return "met" if raw_share <= 1.1 * (1 - p) + 0.01 else "not met"
+            return "not met" if late else BROKEN[stored_share > 0]
+        case Hard():
+            return "within tolerance" if meets(rule, unit, raw, place) else "broken"
         case Probable() | OnAverage():
-            return "met"
+            return "met" if meets(rule, unit, raw, place) else "not met"
         case Soft():
-            return (
-                "obeyed by all draws" if raw_share == 0 else f"broken by {raw_share:.0%} of draws"
-            )
+            share = np.mean(raw.broken()[:, place])
+            return "obeyed by all draws" if share == 0 else f"broken by {share:.0%} of draws"
+
+
+def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
+    """Whether raw draws, checked densely, meet what a strength says of their average.
+
+    Allowed for: three standard errors, and a tenth of what was tolerated or a hundredth of a unit.
+    """
+    match rule.strength:
+        case Hard(tolerance=tolerance) if tolerance is not None:
+            found, allowed, slack = -raw.f[:, place] * unit, tolerance, 0.1 * tolerance
+        case OnAverage(bound=least):
+            found, allowed, slack = -raw.score[:, place] * unit, -least, 0.01 * unit
+        case Probable(p=p, of=of):
+            found = raw.broken()[:, place] if of == "functions" else raw.points[:, place]
+            allowed, slack = 1 - p, 0.1 * (1 - p)
+        case _:
+            return True
+    error = 3 * float(np.std(found)) / max(1, len(found)) ** 0.5
+    return float(np.mean(found)) <= allowed + slack + error
