@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 from prbnn.errors import DataError, DivergedError, InfeasibleError, KnowledgeError
 from prbnn.fit import fit
-from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference import (
+    NUTS,
+    SGHMC,
+    SVGD,
+    BayesByBackprop,
+    Dropout,
+    Ensemble,
+    Laplace,
+)
 from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outside
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.own import Combined, Score
@@ -17,7 +25,7 @@ from prbnn.knowledge.shape import (
     Increasing,
     SlopeBetween,
 )
-from prbnn.model.likelihoods import Gaussian
+from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 
@@ -26,12 +34,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "NUTS",
     "RBF",
+    "SGHMC",
+    "SVGD",
     "AtLeast",
     "AtMost",
     "BayesByBackprop",
+    "Bernoulli",
     "Between",
     "Box",
+    "Categorical",
     "Combined",
     "Compare",
     "Concave",
@@ -40,18 +53,23 @@ __all__ = [
     "DataError",
     "Decreasing",
     "DivergedError",
+    "Dropout",
+    "Ensemble",
     "Equals",
     "Gaussian",
     "Increasing",
     "InfeasibleError",
     "KnowledgeError",
+    "Laplace",
     "LayerNormal",
     "Normal",
     "OneOf",
     "Outside",
     "PRBNNRegressor",
+    "Poisson",
     "Score",
     "SlopeBetween",
+    "StudentT",
     "fit",
 ]
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fit import train
-from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference.engine import Engine
 from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP, Network
@@ -38,12 +38,13 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     ----------
     network : declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None
     knowledge : list of rules, in the units and column names of the data
-    inference : "bbb", or an engine with its options
+    inference : "bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine with
+        its options
     noise : "learned", "by input", or a standard deviation in the target's units
     prior : prior over weights; Normal(0, 1) if None
     tempering : weight of the KL term; "auto" chooses it by held-out score
     scaling : "minmax", "standard" or "none"
-    steps : training budget
+    steps : training budget; the engine's own if None
     batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
     points : at how many points of its region a rule is tried a step
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
@@ -76,12 +77,12 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         network: Network | Callable | None = None,
         knowledge: Sequence[Rule] = (),
         *,
-        inference: str | BayesByBackprop = "bbb",
+        inference: str | Engine = "bbb",
         noise: float | Literal["learned", "by input"] = "learned",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
         scaling: Kind = "minmax",
-        steps: int = 6000,
+        steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,
         rejection: float = REJECTION,
@@ -135,7 +136,7 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None
-            if automatic:
+            if automatic and task.engine.races:
                 report.stage("choosing the tempering")
                 self.tempering_choice_ = choose_tempering(
                     task.engine, task.problem, task.data, seed
@@ -200,6 +201,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
             return (kept if len(kept) else solution.posterior), Result(
                 "acceptance too low", message, names
             )
+        if not solution.fitted.endless:
+            return kept, None
         batch = len(solution.posterior)
         # twice what the acceptance suggests is more than luck can use up
         rounds = 2 + int(2 * self.draws / (batch * self.acceptance_))

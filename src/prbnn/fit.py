@@ -14,9 +14,10 @@ from jaxtyping import Array
 
 from prbnn.enforcement.pressure import REJECTION, Enforcement
 from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference.engine import Draws, Engine
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.rules import Rule
-from prbnn.model.likelihoods import Gaussian
+from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
@@ -24,9 +25,11 @@ from prbnn.outcome import Record, history_of, plateau, result_of
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import Progress, Solution
 from prbnn.task import Task, check_count, number, prepare, seeds
-from prbnn.training import CHUNK, Carry, Data, Means, Plan, run_chunk
+from prbnn.training import Carry, Data, Means, Plan, run_chunk
 
 RAW_DRAWS = 1000
+# no step has this number, so the start has a key of its own
+START = 2**31 - 1
 
 
 def fit(
@@ -35,12 +38,12 @@ def fit(
     y: Any = None,
     knowledge: Sequence[Rule] = (),
     *,
-    inference: str | BayesByBackprop = "bbb",
-    likelihood: Gaussian | None = None,
+    inference: str | Engine = "bbb",
+    likelihood: Likelihood | None = None,
     prior: Prior | None = None,
     tempering: float = 1.0,
     scaling: Kind = "none",
-    steps: int = 6000,
+    steps: int | None = None,
     batch_size: int | None = None,
     points: int = 64,
     rejection: float = REJECTION,
@@ -59,7 +62,7 @@ def fit(
     - ``x``, ``y``: tables or arrays; both None fits the prior under the rules alone
     - ``scaling``: "none" (the network sees your units; priors and duals mean what they say),
       "standard" or "minmax"
-    - ``steps``: the budget; ``early_stopping`` may end sooner
+    - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
     - ``points``: at how many points of each rule's region a step tries it
     - ``rejection``: share of drawn functions that may break a hard rule without a tolerance, and be
       rejected by conditioning; less of it means more pressure and a narrower posterior
@@ -90,7 +93,7 @@ def fit(
     )
     return train(
         task,
-        int(steps),
+        steps,
         batch_size=batch_size,
         draws=draws,
         early_stopping=early_stopping,
@@ -100,13 +103,14 @@ def fit(
 
 
 @eqx.filter_jit
-def _start(engine: Any, problem: Problem, enforcement: Enforcement, key: Array) -> Carry:
-    return Carry(engine.init(problem), enforcement.init(), key, jnp.zeros((), int))
+def _start(engine: Engine, problem: Problem, enforcement: Enforcement, key: Array) -> Carry:
+    state = engine.init(problem, jax.random.fold_in(key, START))
+    return Carry(state, enforcement.init(), key, jnp.zeros((), int))
 
 
 def train(
     task: Task,
-    steps: int,
+    steps: int | None = None,
     *,
     batch_size: int | None = None,
     draws: int = RAW_DRAWS,
@@ -116,11 +120,15 @@ def train(
 ) -> Solution:
     """Train a prepared task: a search at the full learning rate, then a third of it to settle."""
     began = time.perf_counter()
-    settle = max(1, steps // 3)
+    steps = int(steps or task.engine.steps)
+    chunk, sampler = task.engine.chunk, task.engine.block > 1
+    settle = max(1, steps // 2 if sampler else steps // 3)
     plan = Plan(*map(number, (steps - settle, settle, _warmup(task, steps), steps)))
     carry = _start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
     parts = (task.engine, task.problem, task.enforcement, task.data)
-    if batch_size is None and task.data.x.shape[0] > 4096:
+    if task.engine.full_batch:
+        batch_size = None
+    elif batch_size is None and task.data.x.shape[0] > 4096:
         batch_size = 1024
 
     def advance(carry: Carry, plan: Plan, count: int) -> tuple[Carry, Means]:
@@ -131,7 +139,7 @@ def train(
     record: Record = []
     step, status, settled = 0, "budget spent", False
     while step < steps:
-        count = min(CHUNK, steps - step)
+        count = min(chunk, steps - step)
         following, means = advance(carry, plan, count)
         means = jax.tree.map(np.asarray, means)
         if not _finite(means, following):
@@ -144,13 +152,15 @@ def train(
             break
         if progress is not None:
             progress(_progress(step, steps, means, task))
-        if early_stopping and not settled and step < steps - settle and plateau(record, task):
-            settle = max(CHUNK, step // 3)
+        stops = early_stopping and not settled and not sampler
+        if stops and step < steps - settle and plateau(record, task):
+            settle = max(chunk, step // 3)
             steps = step + settle
             plan = plan._replace(
                 settle_start=number(step), settle_length=number(settle), steps=number(steps)
             )
             settled = True
+    carry = carry._replace(engine=_finish(task.engine, task.problem, carry.engine, task.data))
     ran = time.perf_counter()
     return _solution(
         task, carry, record, status, draws, step, compiled - began, ran - compiled, seed
@@ -159,7 +169,9 @@ def train(
 
 def _warmup(task: Task, steps: int) -> int:
     """Steps before duals move: a Newton step needs draws that already have their spread."""
-    newton = any(rule.strength.kind not in ("soft", "share") for rule in task.rules)
+    if task.engine.block > 1:
+        return 2 * task.engine.block
+    newton = any(rule.strength.kind not in ("soft", "prior", "share") for rule in task.rules)
     return min(1000, steps // 5) if newton else min(200, steps // 10)
 
 
@@ -167,8 +179,13 @@ def _finite(means: Means, carry: Carry) -> bool:
     return bool(
         np.isfinite(means.elbo)
         and np.all(np.isfinite(means.pressure))
-        and np.all(np.isfinite(np.asarray(carry.engine.parameters)))
+        and all(np.all(np.isfinite(leaf)) for leaf in _moving(carry.engine))
     )
+
+
+def _moving(state: Any) -> list[np.ndarray]:
+    leaves = [leaf for leaf in jax.tree.leaves(state) if eqx.is_inexact_array(leaf)]
+    return [np.asarray(leaf) for leaf in leaves]
 
 
 def _progress(step: int, steps: int, means: Means, task: Task) -> Progress:
@@ -195,7 +212,7 @@ def _solution(
 ) -> Solution:
     fitted = FittedTask(task, carry.engine, seed)
     posterior = fitted.draw(draws, 0)
-    location, scale = map(np.asarray, _moments(task.engine, task.problem, carry.engine))
+    location, scale = _moments(task, carry.engine, posterior)
     history = history_of(record, task.units)
     result = result_of(task, carry, record, status)
     tail = max(1, len(record) // 6)
@@ -223,43 +240,64 @@ class FittedTask(NamedTuple):
     state: Any
     seed: int
 
+    @property
+    def endless(self) -> bool:
+        """Whether further draws can always be had."""
+        return self.task.engine.endless
+
     def draw(self, count: int, number: int) -> Posterior:
         """Raw draws from the final state; another ``number``, other draws."""
         engine, problem = self.task.engine, self.task.problem
         key = jax.random.fold_in(jax.random.key(seeds(self.seed)[2]), number)
-        draws, own = _draw(engine, problem, key, self.state, count)
+        draws = _draw(engine, problem, key, self.state, count)
         return Posterior(
             network=problem.network,
-            draws=np.asarray(draws),
+            draws=np.asarray(draws.weights),
             likelihood=problem.likelihood,
-            likelihood_parameters=own,
+            likelihood_parameters=np.asarray(draws.own),
             scaling=self.task.scaling,
             columns=self.task.columns,
         )
 
     def elbo(self, posterior: Posterior) -> float:
-        """The untempered evidence lower bound, its expectation taken over a posterior's draws."""
+        """The untempered evidence lower bound, its expectation taken over a posterior's draws.
+
+        nan for engines that have no density of their posterior.
+        """
         engine, problem = self.task.engine, self.task.problem
-        draws = jnp.asarray(posterior.draws)
-        return float(_evidence(engine, problem, self.state, draws, self.task.data))
+        if not isinstance(engine, BayesByBackprop):
+            return float("nan")
+        draws = jnp.asarray(posterior.draws), jnp.asarray(posterior.likelihood_parameters)
+        return float(_evidence(engine, problem, self.state, Draws(*draws), self.task.data))
+
+
+def _moments(task: Task, state: Any, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every weight, exactly where the engine knows them."""
+    if isinstance(task.engine, BayesByBackprop):
+        mean, sd = task.engine.moments(task.problem, state)
+        return np.asarray(mean), np.asarray(sd)
+    return posterior.draws.mean(axis=0), posterior.draws.std(axis=0)
+
+
+def _all_rows(data: Data) -> Batch:
+    return Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(0))
 
 
 @eqx.filter_jit
-def _moments(engine: Any, problem: Problem, state: Any) -> tuple[Array, Array]:
-    return engine.moments(problem, state)
+def _finish(engine: Engine, problem: Problem, state: Any, data: Data) -> Any:
+    return engine.finish(problem, state, _all_rows(data))
 
 
 @eqx.filter_jit
-def _draw(engine: Any, problem: Problem, key: Array, state: Any, count: int) -> tuple[Array, Array]:
-    return (
-        engine.draws_of(problem, key, state, count),
-        engine.likelihood_parameters(problem, state),
-    )
+def _draw(engine: Engine, problem: Problem, key: Array, state: Any, count: int) -> Draws:
+    return engine.draws_of(problem, key, state, count)
 
 
 @eqx.filter_jit
-def _evidence(engine: Any, problem: Problem, state: Any, draws: Array, data: Data) -> Array:
-    batch = Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(0))
-    own = engine.likelihood_parameters(problem, state)
-    fits = jax.lax.map(lambda w: problem.log_likelihood(w, own, batch), draws, batch_size=64)
+def _evidence(
+    engine: BayesByBackprop, problem: Problem, state: Any, draws: Draws, data: Data
+) -> Array:
+    batch = _all_rows(data)
+    vectors = jnp.concatenate(draws, axis=1)
+    fits = jax.lax.map(lambda v: problem.log_likelihood(v, batch), vectors, batch_size=64)
     return jnp.mean(fits) - engine.kl(problem, state)

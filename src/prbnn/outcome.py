@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prbnn.enforcement.pressure import STALLED_AFTER
 from prbnn.knowledge.strengths import Hard
 from prbnn.solution import History, Result
 from prbnn.task import Task
-from prbnn.training import CHUNK, Carry, Means
+from prbnn.training import Carry, Means
 
 # (step, averages over the block of steps that ended there)
 Record = list[tuple[int, Means]]
@@ -60,7 +59,9 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
         )
     if status == "infeasible":
         stalled = np.asarray(carry.enforcement.stalled)
-        rules = _those(labels, (stalled >= STALLED_AFTER / 2) | _late(task, carry, record))
+        rules = _those(
+            labels, (stalled >= task.enforcement.patience / 2) | _late(task, carry, record)
+        )
         return Result(
             "infeasible",
             f"pressure on {_quoted(rules)} grew without their violation shrinking: knowledge "
@@ -100,7 +101,7 @@ def _late(task: Task, carry: Carry, record: Record) -> np.ndarray:
     tail = record[-max(1, len(record) // 8) :]
     f = np.mean([means.f for _, means in tail], axis=0)
     broken = np.mean([means.broken for _, means in tail], axis=0)
-    return _missed(task, carry, f, broken, CHUNK * len(tail))
+    return _missed(task, carry, f, broken, task.engine.chunk * len(tail))
 
 
 def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
 def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, steps: int) -> np.ndarray:
     """Which rules are not met, from averages over the last steps, Monte Carlo error allowed for."""
     bound = np.asarray(task.enforcement.bound)
-    noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / (task.engine.draws * steps))
+    noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / steps)
     loose = np.array([rule.strength.kind == "average" for rule in task.rules])
     slack = np.where(loose, 0.01, 0.1 * np.abs(bound)) + 3 * noise
     missed = np.zeros(len(task.rules), bool)

@@ -52,6 +52,11 @@ class Progress:
 class Fitted(Protocol):
     """An engine's final state: a source of further draws."""
 
+    @property
+    def endless(self) -> bool:
+        """Whether further draws can always be had."""
+        ...
+
     def draw(self, count: int, number: int) -> Posterior:
         """Raw draws; another ``number``, other draws."""
         ...

@@ -12,20 +12,20 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.errors import DataError, is_number
-from prbnn.inference.bbb import BayesByBackprop
-from prbnn.inference.problem import Problem
+from prbnn.errors import DataError, KnowledgeError, is_number
+from prbnn.inference import ENGINES
+from prbnn.inference.engine import Engine
+from prbnn.inference.problem import Fresh, Problem
 from prbnn.knowledge.binding import bind_all
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
-from prbnn.model.likelihoods import Gaussian
+from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.scaling import Kind, Scaling, scaling_of
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad
 
-ENGINES: dict[str, type] = {"bbb": BayesByBackprop}
 POOL_POINTS = 1024
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
@@ -34,7 +34,7 @@ SURFACE_POINTS = 256
 class Task(NamedTuple):
     """A problem ready to train."""
 
-    engine: BayesByBackprop
+    engine: Engine
     problem: Problem
     enforcement: Enforcement
     data: Data
@@ -46,8 +46,11 @@ class Task(NamedTuple):
 
     def tempered(self, tempering: float) -> Task:
         """The same task with another weight of the KL term."""
-        problem = eqx.tree_at(lambda p: p.tempering, self.problem, number(tempering))
-        return self._replace(problem=problem, tempering=tempering)
+        problem, enforcement = (
+            eqx.tree_at(lambda part: part.tempering, part, number(tempering))
+            for part in (self.problem, self.enforcement)
+        )
+        return self._replace(problem=problem, enforcement=enforcement, tempering=tempering)
 
 
 def prepare(
@@ -56,8 +59,8 @@ def prepare(
     y: Any,
     knowledge: Sequence[Rule],
     *,
-    inference: str | BayesByBackprop,
-    likelihood: Gaussian,
+    inference: str | Engine,
+    likelihood: Likelihood,
     prior: Prior,
     tempering: float,
     scaling: Kind,
@@ -75,7 +78,11 @@ def prepare(
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
     rules = named(knowledge)
+    engine = engine_of(inference)
+    _check_strengths(engine, rules)
     scale = scaling_of(table.rows, table.targets, scaling, weight)
+    if not likelihood.scales_targets:
+        scale = scale.for_inputs_alone()
     bound = bind_all(rules, table, scale, POOL_POINTS)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
@@ -86,18 +93,19 @@ def prepare(
     prior_mean, prior_sd = prior.moments(built)
     problem = Problem(
         network=built,
+        fresh=Fresh(network, *widths),
         likelihood=likelihood,
         knowledge=bound if rules else None,
         prior_mean=jnp.asarray(prior_mean, float),
         prior_sd=jnp.asarray(prior_sd, float),
-        likelihood_start=jnp.asarray(likelihood.start(scale.output_scale), float),
+        likelihood_start=jnp.asarray(likelihood.start(scale.output_scale, table.targets), float),
         tempering=number(tempering),
         points_width=min(_points(rules, points, len(table.inputs)), POOL_POINTS),
     )
     return Task(
-        engine=engine_of(inference),
+        engine=engine,
         problem=problem,
-        enforcement=enforcement_of(rules, bound.units, rows, rejection),
+        enforcement=enforcement_of(rules, bound.units, rows, rejection, tempering, engine.block),
         data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
         rules=rules,
         units=f_units(rules, bound.units),
@@ -134,17 +142,26 @@ def f_units(rules: Sequence[Rule], units: np.ndarray) -> np.ndarray:
     return np.where(chance, 1.0, units) if len(rules) else units
 
 
-def engine_of(inference: str | BayesByBackprop) -> BayesByBackprop:
+def engine_of(inference: str | Engine) -> Engine:
     """An engine by name, or as it is."""
     if isinstance(inference, str):
         if inference not in ENGINES:
             raise ValueError(f"inference must be one of {', '.join(ENGINES)}, got {inference!r}")
         return ENGINES[inference]()
-    if not hasattr(inference, "step"):
+    if not isinstance(inference, Engine):
         raise ValueError(
             f"inference must be one of {', '.join(ENGINES)} or an engine, got {inference!r}"
         )
     return inference
+
+
+def _check_strengths(engine: Engine, rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        if rule.strength.kind not in engine.honours:
+            raise KnowledgeError(
+                f"rule {rule.label!r}: inference={engine.name!r} cannot keep a rule that is "
+                f"{rule.strength}; {engine.instead}"
+            )
 
 
 @eqx.filter_jit

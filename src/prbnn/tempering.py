@@ -6,8 +6,7 @@ better prediction; so the weight is chosen by held-out log predictive density.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -16,7 +15,8 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.inference.problem import Problem
+from prbnn.inference.engine import Engine
+from prbnn.inference.problem import Batch, Problem
 from prbnn.model.weights import unflatten
 from prbnn.training import Carry, Data, Plan, run_chunk
 
@@ -45,7 +45,7 @@ class Chosen:
         return f"tempering {self.value:g}, by held-out log density a row ({tried})"
 
 
-def choose_tempering(engine: Any, problem: Problem, data: Data, seed: int) -> Chosen:
+def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
     """The largest candidate that is within one standard error of the best.
 
     Larger is closer to Bayes' rule and keeps the posterior wide, so ties go to it.
@@ -62,7 +62,7 @@ def choose_tempering(engine: Any, problem: Problem, data: Data, seed: int) -> Ch
     fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
     # a shorter run at a higher rate goes about as far as the long one will
-    engine = replace(engine, learning_rate=min(HASTE * engine.learning_rate, FASTEST))
+    engine = engine.hasty(HASTE, FASTEST)
     bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
     none = enforcement_of([], np.zeros(0), float(rows))
     keys = jax.random.split(jax.random.key(seed), FOLDS)
@@ -83,7 +83,7 @@ def choose_tempering(engine: Any, problem: Problem, data: Data, seed: int) -> Ch
 
 @eqx.filter_jit
 def _race(
-    engine: Any,
+    engine: Engine,
     problem: Problem,
     enforcement: Enforcement,
     data: Data,
@@ -97,18 +97,21 @@ def _race(
     def one(tempering: Array, held: Array, key: Array) -> Array:
         run = eqx.tree_at(lambda p: p.tempering, problem, tempering)
         train = data._replace(weight=data.weight * (1 - held))
-        carry = Carry(engine.init(run), enforcement.init(), key, jnp.zeros((), int))
+        start = engine.init(run, jax.random.fold_in(key, 2))
+        carry = Carry(start, enforcement.init(), key, jnp.zeros((), int))
         carry, _ = run_chunk(engine, run, enforcement, train, plan, carry, jnp.asarray(STEPS), None)
-        weights = engine.draws_of(run, jax.random.fold_in(key, 1), carry.engine, DRAWS)
-        own = engine.likelihood_parameters(run, carry.engine)
+        rows = Batch(train.x, train.y, train.weight, jnp.zeros((), int), jnp.ones(0))
+        fitted = engine.finish(run, carry.engine, rows)
+        draws = engine.draws_of(run, jax.random.fold_in(key, 1), fitted, DRAWS)
 
-        def density(w: Array) -> Array:
-            network = unflatten(run.network, w)
+        def density(weights: Array, own: Array) -> Array:
+            network = unflatten(run.network, weights)
             return jax.vmap(lambda x, y: run.likelihood.log_density(own, network(x), y))(
                 data.x, data.y
             )
 
-        mixture = jax.nn.logsumexp(jax.vmap(density)(weights), axis=0) - jnp.log(DRAWS)
+        densities = jax.vmap(density)(*draws)
+        mixture = jax.nn.logsumexp(densities, axis=0) - jnp.log(densities.shape[0])
         return mixture * held
 
     over_folds = jax.vmap(one, in_axes=(None, 0, 0))

@@ -12,13 +12,12 @@ from jaxtyping import Array, Float
 
 from prbnn.enforcement import pressure as enforcing
 from prbnn.enforcement.pressure import Enforcement
+from prbnn.inference.engine import Engine, Pace
 from prbnn.inference.problem import Batch, Problem
 
 SETTLED_RATE = 0.002
 # a learning rate above this share of the full one still searches
 SEARCHING = 0.5
-# steps between two looks from Python, for progress and for stopping
-CHUNK = 250
 
 
 class Data(NamedTuple):
@@ -53,7 +52,7 @@ class Means(NamedTuple):
 
     elbo: Float[Array, ""]
     log_likelihood: Float[Array, ""]
-    kl: Float[Array, ""]
+    cost: Float[Array, ""]
     f: Float[Array, " rules"]
     broken: Float[Array, " rules"]
     pressure: Float[Array, " rules"]
@@ -107,7 +106,7 @@ def pick(
 
 @eqx.filter_jit
 def run_chunk(
-    engine: Any,
+    engine: Engine,
     problem: Problem,
     enforcement: Enforcement,
     data: Data,
@@ -125,14 +124,18 @@ def run_chunk(
         batch = pick(problem, data, key, batch_size, carry.step, softness)
         settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
         rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
+        pace = Pace(rate, jnp.minimum(carry.step / plan.settle_start, 1.0), settled)
         pressure = enforcement.pressure(carry.enforcement)
         engine_key = jax.random.fold_in(key, 0) if batch_size else key
-        engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, rate)
-        duals = enforcement.update(carry.enforcement, info.measured, plan.warmup, rate > SEARCHING)
+        engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, pace)
+        frozen = ~pace.warming if engine.block > 1 else False
+        duals = enforcement.update(
+            carry.enforcement, info.measured, plan.warmup, rate > SEARCHING, frozen
+        )
         now = Means(
-            info.elbo,
+            info.objective,
             info.log_likelihood,
-            info.kl,
+            info.cost,
             jnp.mean(info.measured.f, axis=0),
             jnp.mean(info.measured.broken, axis=0),
             pressure,

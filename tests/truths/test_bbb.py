@@ -157,7 +157,8 @@ def exact():
     generator = np.random.default_rng(0)
     covariance = np.array([[0.022317, -0.042508], [-0.042508, 0.128587]])
     draws = generator.multivariate_normal([-0.453560, 0.902019], covariance, size=400_000)
-    return dataclasses.replace(posterior, draws=draws)
+    own = posterior.likelihood_parameters[0]
+    return dataclasses.replace(posterior, draws=draws, likelihood_parameters=own)
 
 
 class TestConditionedLine:

@@ -33,7 +33,7 @@ def measure(
     network: Callable[[Array], Array],
     start: Array | int = 0,
     width: int | None = None,
-    softness: Array | float = 0.01,
+    softness: Array | float | None = 0.01,
 ) -> Measured:
     """Score one drawn function on (a block of) each rule's points.
 
@@ -41,18 +41,20 @@ def measure(
     - on average: f = mean of score
     - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
       over all points; an indicator has no gradient, so this surrogate moves the weights.
-      ``softness`` is one number, or one a rule
+      ``softness`` is one number, or one a rule; None is the indicator itself, for engines that
+      need no slope
     """
     values, broken, depth = [], [], []
-    softness = jnp.broadcast_to(jnp.asarray(softness), (knowledge.count,))
+    widths = jnp.broadcast_to(jnp.asarray(1.0 if softness is None else softness), knowledge.count)
     scores = knowledge.scores(network, start, width)
     for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
         weights = knowledge.rule(place).component_weights
         worst = jnp.min(score)
         if kind.startswith("probable"):
             counted = worst if kind == "probable functions" else jnp.min(score, axis=1)
-            values.append(-jnp.mean(jax.nn.sigmoid(-counted / softness[place])))
             broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
+            surrogate = jnp.mean(jax.nn.sigmoid(-counted / widths[place]))
+            values.append(-broken[-1] if softness is None else -surrogate)
             depth.append(jnp.mean(jnp.maximum(-counted, 0)))
             continue
         clipped = score if kind == "average" else jnp.minimum(score, 0)

@@ -14,6 +14,10 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
   strict share of functions that break the rule, ``dual <- dual * exp(rate * (share - target) /
   target)``, and settles where that share meets its target. Tightening further would only squeeze
   the posterior; the few functions left are rejected by conditioning.
+- in the prior: fixed, ``tempering * weight``: KL(q || p exp(weight f)) = KL(q || p) - weight E_q f
+
+Samplers hold their pressure within a block of steps, move duals between blocks by damped Newton
+steps of a mean over a few blocks, and freeze them (averaged over the last blocks) before draws are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from jaxtyping import Array, Float
 
 from prbnn.enforcement.measure import Measured
 from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard, Kind, OnAverage, Probable, Soft
+from prbnn.knowledge.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft
 
 # share of drawn functions that may break some hard rule before conditioning, all rules together
 REJECTION = 0.12
@@ -48,6 +52,12 @@ LOOK_EVERY = 25
 STALLED_AFTER = 30
 # a stall is infeasible once the dual is large, in nats per row and unit
 LARGE = 10.0
+# for samplers: how much of a Newton step is taken after a block, how fast a share's dual moves then,
+# how many times its tolerance counts as far, and when a stall is one
+DAMPING = 0.2
+FAR = 9.0
+SHARE_STEP = 0.5
+STALLED_BLOCKS = 12
 # surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
 SOFTNESS = (0.5, 0.01)
 
@@ -61,6 +71,8 @@ class State(NamedTuple):
     share: Float[Array, " rules"]
     depth: Float[Array, " rules"]
     penalty: Float[Array, " rules"]
+    smooth: Float[Array, " rules"]
+    held: Float[Array, " rules"]
     best: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
     step: Float[Array, ""]
@@ -75,21 +87,27 @@ class Enforcement(eqx.Module):
     power: Float[Array, " rules"]
     target: Float[Array, " rules"]
     scale: Float[Array, ""]
+    tempering: Float[Array, ""]
+    block: int = eqx.field(static=True, default=1)
 
     def init(self) -> State:
         """Duals that follow a share start at one nat per row and unit; the others at nothing."""
         zeros = jnp.zeros(len(self.kinds))
-        return State(
-            dual=jnp.where(self._is("share"), self.scale, 0.0),
+        dual = jnp.where(self._is("share"), self.scale, 0.0)
+        state = State(
+            dual=dual,
             mean_f=zeros,
             variance_f=zeros,
             share=zeros,
             depth=zeros,
             penalty=zeros,
+            smooth=dual,
+            held=zeros,
             best=zeros + jnp.inf,
             stalled=zeros,
             step=jnp.zeros(()),
         )
+        return state._replace(held=self._pressure(state, dual))
 
     def _is(self, *kinds: Kind) -> np.ndarray:
         return np.array([kind in kinds for kind in self.kinds], bool)
@@ -100,19 +118,33 @@ class Enforcement(eqx.Module):
 
     def pressure(self, state: State) -> Float[Array, " rules"]:
         """Nats per unit of f, for the next step."""
+        if self.block > 1:
+            return state.held
+        newton = jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
+        return self._pressure(state, state.dual + jnp.where(self._lagrangian, newton, 0.0))
+
+    def _pressure(self, state: State, dual: Array) -> Float[Array, " rules"]:
         slack = jnp.maximum(-state.mean_f, 0.0)
         soft = (
             self.weight
             * self.power
             * jnp.where(self.power == 1, 1.0, slack ** jnp.maximum(self.power - 1, 1e-6))
         )
-        augmented = state.dual + jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
-        choices = jnp.where(self._lagrangian, augmented, state.dual)
-        return jnp.where(self._is("soft"), soft, choices)
+        found = jnp.where(self._is("prior"), self.tempering * self.weight, dual)
+        return jnp.where(self._is("soft"), soft, found)
 
     def _newton(self, state: State) -> Float[Array, " rules"]:
         """The step of the dual that a Newton method would take."""
         return -self._gap(state) * state.penalty
+
+    def _step(self, state: State) -> Float[Array, " rules"]:
+        """A step of the dual: Newton's; for a sampler's tolerance, of a mean that falls as dual^-2."""
+        if self.block == 1:
+            return self._newton(state)
+        ratio = jnp.clip(state.mean_f / jnp.minimum(self.bound, -1e-12), 1 / FAR, FAR)
+        return jnp.where(
+            self._is("hard"), (state.dual + 1.0) * (jnp.sqrt(ratio) - 1.0), self._newton(state)
+        )
 
     def softness(self, state: State, done: Array | float) -> Float[Array, " rules"]:
         """Width of the probable rules' surrogate: falling as the search goes on, and never so narrow
@@ -122,7 +154,12 @@ class Enforcement(eqx.Module):
 
     def infeasible(self, state: State) -> Array:
         """Rules whose violation has not shrunk for long, under pressure that has become large."""
-        return state.stalled >= STALLED_AFTER
+        return state.stalled >= self.patience
+
+    @property
+    def patience(self) -> int:
+        """How many looks in a row without progress make a stall."""
+        return STALLED_AFTER if self.block == 1 else STALLED_BLOCKS
 
     def _gap(self, state: State) -> Float[Array, " rules"]:
         """How far the constrained mean is above its bound; for probable, the strict frequency's."""
@@ -135,57 +172,77 @@ class Enforcement(eqx.Module):
         measured: Measured,
         warmup: Array | float,
         searching: Array | bool = True,
+        frozen: Array | bool = False,
     ) -> State:
         """Take in the measurements of a step's draws (leading axis) and move the duals.
 
         A rule can stall only while ``searching``: weights that hardly move mend nothing.
         """
         step = state.step + 1
-        quick = jnp.maximum(1 / step, 1 / MEMORY)
-        slow = jnp.maximum(1 / step, 1 / LONG_MEMORY)
+        position = state.step % self.block
+        memory, long_memory = (MEMORY, LONG_MEMORY) if self.block == 1 else (4 * self.block,) * 2
+        quick, slow = jnp.maximum(1 / step, 1 / memory), jnp.maximum(1 / step, 1 / long_memory)
+        variance = self._variance(state, measured)
         state = state._replace(
             step=step,
             mean_f=state.mean_f + quick * (jnp.mean(measured.f, axis=0) - state.mean_f),
-            variance_f=state.variance_f + slow * (self._variance(measured) - state.variance_f),
+            variance_f=state.variance_f + slow * (variance - state.variance_f),
             share=state.share + slow * (jnp.mean(measured.broken, axis=0) - state.share),
             depth=state.depth + quick * (jnp.mean(measured.depth, axis=0) - state.depth),
         )
-        started = step > warmup
+        moves = (step > warmup) & ~jnp.asarray(frozen) & (position == self.block - 1)
         floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
-        kept = self._is("hard", "average") & started
+        kept = self._is("hard", "average") & (step > warmup) & (self.block == 1)
         penalty = jnp.maximum(
             1 / (state.variance_f + floor), jnp.where(kept, FORGETTING * state.penalty, 0.0)
         )
         state = state._replace(penalty=penalty)
-        state = self._look(state, started & jnp.asarray(searching), measured.f.shape[0])
-        return self._lagrangian_update(self._share_update(state, started), started)
+        state = self._look(state, moves & jnp.asarray(searching), measured.f.shape[0])
+        state = self._lagrangian_update(self._share_update(state, moves), moves)
+        return state if self.block == 1 else self._hold(state, moves, jnp.asarray(frozen))
 
-    def _variance(self, measured: Measured) -> Float[Array, " rules"]:
+    def _hold(self, state: State, moves: Array, frozen: Array) -> State:
+        """Between blocks take the new dual; once frozen, its average over the last blocks."""
+        blocks = state.step / self.block
+        smooth = state.smooth + (state.dual - state.smooth) * jnp.minimum(1.0, 4 / blocks)
+        smooth = jnp.where(moves, smooth, state.smooth)
+        held = jnp.where(moves, self._pressure(state, state.dual), state.held)
+        soft = self._is("soft")
+        kept = jnp.where(soft, held, self._pressure(state, smooth))
+        return state._replace(smooth=smooth, held=jnp.where(frozen, kept, held))
+
+    def _variance(self, state: State, measured: Measured) -> Float[Array, " rules"]:
         """Over draws, of what the dual's gap is made of: f, or the strict verdict."""
         strict = self._is("probable functions", "probable points")
-        return jnp.var(jnp.where(strict, measured.broken, measured.f), axis=0)
+        found = jnp.where(strict, measured.broken, measured.f)
+        if self.block == 1:
+            return jnp.var(found, axis=0)
+        # few chains, many steps: spread around the running mean
+        return jnp.mean((found - jnp.where(strict, state.share, state.mean_f)) ** 2, axis=0)
 
-    def _share_update(self, state: State, started: Array) -> State:
+    def _share_update(self, state: State, moves: Array) -> State:
         excess = jnp.clip((state.share - self.target) / self.target, -1.0, 1.0)
         largest = LARGEST_SHARE_DUAL * self.scale
-        dual = jnp.minimum(state.dual * jnp.exp(SHARE_RATE * excess), largest)
-        moves = self._is("share") & started
-        return state._replace(dual=jnp.where(moves, dual, state.dual))
+        rate = SHARE_RATE if self.block == 1 else SHARE_STEP
+        dual = jnp.minimum(state.dual * jnp.exp(rate * excess), largest)
+        return state._replace(dual=jnp.where(self._is("share") & moves, dual, state.dual))
 
-    def _lagrangian_update(self, state: State, started: Array) -> State:
+    def _lagrangian_update(self, state: State, moves: Array) -> State:
         if not self._lagrangian.any():
             return state
         # of several rules that want more, the one that lacks most gets most
         lack = jnp.where(self._lagrangian, jnp.maximum(0.0, -self._gap(state)), 0.0)
         most = (0.5 * state.dual + 1.0) * lack / (jnp.max(lack) + 1e-12)
-        change = jnp.clip(self._newton(state), -0.5 * state.dual, most)
+        least = -0.5 * state.dual - (self.block > 1)
+        change = jnp.clip(self._step(state), least, most)
         # far more pressure than a probable rule needs leaves a share of 0, which says little of how
         # far to go back; so it falls as a share rule's does
         eased = 0.3 * state.dual * jnp.clip(self._gap(state) / self.bound, -1.0, 0.0)
         strict = self._is("probable functions", "probable points")
         change = jnp.where(strict & (eased < 0), jnp.minimum(change, eased), change)
-        dual = jnp.clip(state.dual + change / RESPONSE, 0.0, LARGEST * self.scale)
-        return state._replace(dual=jnp.where(self._lagrangian & started, dual, state.dual))
+        taken = 1 / RESPONSE if self.block == 1 else DAMPING
+        dual = jnp.clip(state.dual + taken * change, 0.0, LARGEST * self.scale)
+        return state._replace(dual=jnp.where(self._lagrangian & moves, dual, state.dual))
 
     def _look(self, state: State, looking: Array, draws: int) -> State:
         """Now and then, see whether violations have shrunk since the last look.
@@ -205,7 +262,8 @@ class Enforcement(eqx.Module):
         pressed = state.dual >= LARGE * self.scale
         stalled = jnp.where(matters & pressed & ~better, state.stalled + 1, 0.0)
         best = jnp.where(matters, jnp.where(better, violation, state.best), jnp.inf)
-        looks = looking & (state.step % LOOK_EVERY == 0) & ~self._is("soft")
+        every = LOOK_EVERY if self.block == 1 else self.block
+        looks = looking & (state.step % every == 0) & ~self._is("soft", "prior")
         return state._replace(
             best=jnp.where(looks, best, state.best),
             stalled=jnp.where(looks, stalled, state.stalled),
@@ -213,7 +271,12 @@ class Enforcement(eqx.Module):
 
 
 def enforcement_of(
-    rules: Sequence[Rule], units: np.ndarray, rows: float, rejection: float = REJECTION
+    rules: Sequence[Rule],
+    units: np.ndarray,
+    rows: float,
+    rejection: float = REJECTION,
+    tempering: float = 1.0,
+    block: int = 1,
 ) -> Enforcement:
     """Read the strengths off the rules; users state them in their own units."""
     count = max(1, sum(rule.strength.kind == "share" for rule in rules))
@@ -222,6 +285,8 @@ def enforcement_of(
         match rule.strength:
             case Soft(weight=price, power=exponent):
                 weight[place], power[place] = price * unit**exponent, exponent
+            case InPrior(weight=price):
+                weight[place] = price * unit
             case Hard(tolerance=tolerance):
                 bound[place] = -(tolerance or 0.0) / unit
             case OnAverage(bound=least):
@@ -235,4 +300,6 @@ def enforcement_of(
         power=jnp.asarray(power, float),
         target=jnp.asarray(np.full(len(rules), rejection / count), float),
         scale=jnp.asarray(max(rows, 1.0), float),
+        tempering=jnp.asarray(tempering, float),
+        block=block,
     )

@@ -6,16 +6,17 @@ Blundell et al., *Weight uncertainty in neural networks*, 2015; the KL here is i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.measure import Measured
+from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
 from prbnn.model.weights import flatten
 
 
@@ -24,15 +25,6 @@ class State(NamedTuple):
 
     parameters: Float[Array, " parameters"]
     optimiser: optax.OptState
-
-
-class Info(NamedTuple):
-    """What a person wants to see of a step; `elbo` is the tempered one, higher is better."""
-
-    elbo: Float[Array, ""]
-    log_likelihood: Float[Array, ""]
-    kl: Float[Array, ""]
-    measured: Measured
 
 
 @dataclass(frozen=True)
@@ -51,14 +43,20 @@ class BayesByBackprop:
     learning_rate: float = 0.003
     initial_sd: float = 0.01
 
-    def __post_init__(self) -> None:
-        for name in ("draws", "learning_rate", "initial_sd"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"BayesByBackprop: {name} must be above 0, got {getattr(self, name)!r}"
-                )
+    name: ClassVar[str] = "bbb"
+    block: ClassVar[int] = 1
+    full_batch: ClassVar[bool] = False
+    endless: ClassVar[bool] = True
+    races: ClassVar[bool] = True
+    steps: ClassVar[int] = 6000
+    chunk: ClassVar[int] = 250
+    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
+    instead: ClassVar[str] = ""
 
-    def init(self, problem: Problem) -> State:
+    def __post_init__(self) -> None:
+        above_zero(self, "draws", "learning_rate", "initial_sd")
+
+    def init(self, problem: Problem, key: Array) -> State:
         """Start at the network as built, nearly certain: a wide start collapses onto the prior."""
         parameters = jnp.concatenate(
             [
@@ -70,7 +68,7 @@ class BayesByBackprop:
         return State(parameters, optax.scale_by_adam().init(parameters))
 
     def _split(self, problem: Problem, parameters: Array) -> tuple[Array, Array, Array]:
-        size, own = problem.prior_sd.size, problem.likelihood_start.size
+        size, own = problem.size, problem.likelihood_start.size
         mean, log_sd, rest = jax.lax.split(parameters, [size, size, own])
         return mean, log_sd, rest
 
@@ -81,37 +79,42 @@ class BayesByBackprop:
         state: State,
         batch: Batch,
         pressure: Float[Array, " rules"],
-        rate: Float[Array, ""],
+        pace: Pace,
     ) -> tuple[State, Info]:
-        """One Adam step on -(ELBO + sum of pressure * f), with ``rate`` scaling the learning rate."""
-        half = jax.random.normal(key, ((self.draws + 1) // 2, problem.prior_sd.size))
+        """One Adam step on -(ELBO + sum of pressure * f)."""
+        half = jax.random.normal(key, ((self.draws + 1) // 2, problem.size))
         # each draw has its mirror image: what is odd in the noise cancels from the gradient
         noise = jnp.concatenate([half, -half])[: self.draws]
 
         def loss(parameters: Array) -> tuple[Array, Info]:
             mean, log_sd, own = self._split(problem, parameters)
-            if not problem.likelihood.learns:
-                own = jax.lax.stop_gradient(own)
-            weights = mean + jnp.exp(log_sd) * noise
-            fit = jnp.mean(jax.vmap(lambda w: problem.log_likelihood(w, own, batch))(weights))
+            vectors = jax.vmap(lambda n: jnp.concatenate([mean + jnp.exp(log_sd) * n, own]))(noise)
+            fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
             kl = gaussian_kl(mean, log_sd, problem.prior_mean, problem.prior_sd)
-            measured = jax.vmap(lambda w: problem.measure(w, batch))(weights)
+            measured = jax.vmap(lambda v: problem.measure(v, batch))(vectors)
             elbo = fit - problem.tempering * kl
             gain = elbo + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
             return -gain, Info(elbo, fit, kl, measured)
 
         gradient, info = jax.grad(loss, has_aux=True)(state.parameters)
         direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
-        change = jax.tree.map(lambda d: -self.learning_rate * rate * d, direction)
+        change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
         return State(jnp.asarray(parameters), optimiser), info
 
-    def draws_of(
-        self, problem: Problem, key: Array, state: State, count: int
-    ) -> Float[Array, "draws weights"]:
+    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
+        """Nothing is left to do."""
+        return state
+
+    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """``count`` weight vectors from the fitted posterior."""
-        mean, log_sd, _ = self._split(problem, state.parameters)
-        return mean + jnp.exp(log_sd) * jax.random.normal(key, (count, mean.size))
+        mean, log_sd, own = self._split(problem, state.parameters)
+        weights = mean + jnp.exp(log_sd) * jax.random.normal(key, (count, mean.size))
+        return Draws(weights, jnp.broadcast_to(own, (count, own.size)))
+
+    def hasty(self, factor: float, fastest: float) -> BayesByBackprop:
+        """The same at a higher rate."""
+        return replace(self, learning_rate=min(factor * self.learning_rate, fastest))
 
     def moments(self, problem: Problem, state: State) -> tuple[Array, Array]:
         """Mean and standard deviation of every weight."""
@@ -122,10 +125,6 @@ class BayesByBackprop:
         """KL(q || prior), untempered."""
         mean, log_sd, _ = self._split(problem, state.parameters)
         return gaussian_kl(mean, log_sd, problem.prior_mean, problem.prior_sd)
-
-    def likelihood_parameters(self, problem: Problem, state: State) -> Array:
-        """The likelihood's own parameters, as fitted."""
-        return self._split(problem, state.parameters)[2]
 
 
 def gaussian_kl(mean: Array, log_sd: Array, prior_mean: Array, prior_sd: Array) -> Array:

@@ -1,7 +1,13 @@
-"""What an engine sees: a log density over one weight vector, and what draws do to each rule."""
+"""What an engine sees: a log density over one vector, and what draws do to each rule.
+
+An engine moves a vector of weights followed by the likelihood's own parameters (such as a log
+noise); it need not know where one ends and the other begins.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,8 +17,12 @@ from jaxtyping import Array, Float
 
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.knowledge.binding import BoundKnowledge
-from prbnn.model.likelihoods import Gaussian
-from prbnn.model.weights import unflatten
+from prbnn.model.likelihoods import Likelihood
+from prbnn.model.networks import Network, build
+from prbnn.model.weights import flatten, unflatten
+
+# a sampler's prior of a learned log noise: a factor of e either way of where it starts, and more
+OWN_SD = 1.0
 
 
 class Batch(NamedTuple):
@@ -25,11 +35,24 @@ class Batch(NamedTuple):
     softness: Float[Array, " rules"]
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """A network's declaration: another key, another start."""
+
+    network: Network | Callable
+    inputs: int
+    outputs: int
+
+    def __call__(self, key: Array) -> Float[Array, " weights"]:
+        return flatten(build(self.network, key, self.inputs, self.outputs))
+
+
 class Problem(eqx.Module):
     """Network, likelihood, prior, tempering and knowledge; every number is an array."""
 
     network: Any
-    likelihood: Gaussian = eqx.field(static=True)
+    fresh: Callable[[Array], Array] = eqx.field(static=True)
+    likelihood: Likelihood = eqx.field(static=True)
     knowledge: BoundKnowledge | None
     prior_mean: Float[Array, " weights"]
     prior_sd: Float[Array, " weights"]
@@ -37,24 +60,76 @@ class Problem(eqx.Module):
     tempering: Float[Array, ""]
     points_width: int = eqx.field(static=True)
 
-    def log_likelihood(
-        self,
-        weights: Float[Array, " weights"],
-        parameters: Float[Array, " parameters"],
-        batch: Batch,
-    ) -> Float[Array, ""]:
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return self.prior_sd.size
+
+    @property
+    def start(self) -> Float[Array, " vector"]:
+        """The network as built, and the likelihood's first parameters."""
+        return jnp.concatenate([flatten(self.network), self.likelihood_start])
+
+    def split(self, vector: Float[Array, " vector"]) -> tuple[Array, Array]:
+        """Weights, and the likelihood's own parameters (the first ones where none are learned)."""
+        weights, own = jax.lax.split(vector, [self.size, self.likelihood_start.size])
+        return weights, own if self.likelihood.learns else self.likelihood_start
+
+    def function(self, vector: Float[Array, " vector"]) -> Callable[[Array], Array]:
+        """The response a vector stands for: network inputs to outputs, without noise."""
+        weights, own = self.split(vector)
+        return response(self.network, self.likelihood, weights, own)
+
+    def log_likelihood(self, vector: Float[Array, " vector"], batch: Batch) -> Float[Array, ""]:
         """Sum over the batch's rows, each counted by its weight."""
+        weights, own = self.split(vector)
         network = unflatten(self.network, weights)
-        density = jax.vmap(lambda x, y: self.likelihood.log_density(parameters, network(x), y))(
+        density = jax.vmap(lambda x, y: self.likelihood.log_density(own, network(x), y))(
             batch.x, batch.y
         )
         return jnp.sum(density * batch.weight)
 
-    def measure(self, weights: Float[Array, " weights"], batch: Batch) -> Measured:
+    def log_prior(self, vector: Float[Array, " vector"]) -> Float[Array, ""]:
+        """Of the weights, up to a constant."""
+        weights, _ = self.split(vector)
+        return -0.5 * jnp.sum(((weights - self.prior_mean) / self.prior_sd) ** 2)
+
+    def log_density(
+        self,
+        vector: Float[Array, " vector"],
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        *,
+        strict: bool = False,
+    ) -> tuple[Array, tuple[Array, Array, Measured]]:
+        """What samplers draw from: log of prior * (likelihood * exp(sum pressure f))^(1/tempering).
+
+        With the parts it is made of: log likelihood, log prior, and what was measured.
+        """
+        fit, prior = self.log_likelihood(vector, batch), self.log_prior(vector)
+        measured = self.measure(vector, batch, strict=strict)
+        own_prior = -0.5 * jnp.sum(((vector[self.size :] - self.likelihood_start) / OWN_SD) ** 2)
+        gain = fit + jnp.sum(pressure * measured.f)
+        return gain / self.tempering + prior + own_prior, (fit, prior, measured)
+
+    def measure(
+        self, vector: Float[Array, " vector"], batch: Batch, *, strict: bool = False
+    ) -> Measured:
         """What one drawn function does to each rule on this step's points."""
         if self.knowledge is None:
             return Measured(jnp.zeros(0), jnp.zeros(0), jnp.zeros(0))
-        network = unflatten(self.network, weights)
         return measure(
-            self.knowledge, network, batch.points_start, self.points_width, batch.softness
+            self.knowledge,
+            self.function(vector),
+            batch.points_start,
+            self.points_width,
+            None if strict else batch.softness,
         )
+
+
+def response(
+    network: Any, likelihood: Likelihood, weights: Array, own: Array
+) -> Callable[[Array], Array]:
+    """What rules see of a network with some weights: means, rates or class probabilities."""
+    built = unflatten(network, weights)
+    return lambda x: likelihood.split(own, built(x))[0]

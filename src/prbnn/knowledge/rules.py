@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
-from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft, Strength
+from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +66,10 @@ class Rule:
     def soft(self, weight: float, power: float = 1.0) -> Self:
         """A price of ``weight`` nats for each unit of mean violation."""
         return replace(self, strength=Soft(weight, power))
+
+    def in_prior(self, weight: float) -> Self:
+        """Part of the prior, p(w) exp(weight * f), instead of a constraint on the posterior."""
+        return replace(self, strength=InPrior(weight))
 
     def hard(self, tolerance: float | None = None) -> Self:
         """No more mean violation than ``tolerance``; None: nearly every drawn function obeys."""

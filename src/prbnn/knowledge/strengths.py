@@ -1,4 +1,4 @@
-"""How binding a rule is: soft, hard, probable, or on average."""
+"""How binding a rule is: soft, in the prior, hard, probable, or on average."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from prbnn.errors import KnowledgeError, is_number
 
 # "share" is hard without a stated tolerance: the share of functions that break it is held down
-Kind = Literal["soft", "share", "hard", "probable functions", "probable points", "average"]
+Kind = Literal["soft", "prior", "share", "hard", "probable functions", "probable points", "average"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,25 @@ class Soft:
 
     def __str__(self) -> str:
         return f"soft {self.weight:g}" + (f", power {self.power:g}" if self.power != 1 else "")
+
+
+@dataclass(frozen=True)
+class InPrior:
+    """Knowledge in the prior, p(w) exp(weight * f): OC-BNN, with a weight set by hand."""
+
+    weight: float
+
+    @property
+    def kind(self) -> Kind:
+        """How this strength is measured and enforced."""
+        return "prior"
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.weight) and 0 < self.weight < float("inf")):
+            raise KnowledgeError(f"in_prior weight must be above 0, got {self.weight!r}")
+
+    def __str__(self) -> str:
+        return f"in the prior, {self.weight:g}"
 
 
 @dataclass(frozen=True)
@@ -104,4 +123,4 @@ class OnAverage:
         return f"on average >= {self.bound:g}"
 
 
-Strength = Soft | Hard | Probable | OnAverage
+Strength = Soft | InPrior | Hard | Probable | OnAverage

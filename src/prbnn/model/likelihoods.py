@@ -1,10 +1,15 @@
-"""Likelihoods: how observations scatter around the drawn function."""
+"""Likelihoods: how observations scatter around the drawn function.
+
+A network gives `values`; a likelihood turns them into the `response` that rules see and that is
+predicted (a mean, a rate, class probabilities) and into the density of an observation. What a
+likelihood learns beside the weights (a noise) is a vector of its own parameters.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +23,104 @@ LOG_TWO_PI = math.log(2 * math.pi)
 FIRST_NOISE = 0.3
 NOISE_FLOOR = 1e-3
 SOFTPLUS_ONE = math.log(math.e - 1)
+# no count's logarithm is taken further than this from the mean count's
+LARGEST_LOG_RATE = 20.0
+
+Noise = float | Literal["learned", "by input"]
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """What a fit, a posterior and a rule need to know of how observations come about."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether the likelihood's own parameters move in training."""
+        ...
+
+    @property
+    def scales_targets(self) -> bool:
+        """Whether targets are shifted and scaled for the network; counts and classes are not."""
+        ...
+
+    def network_outputs(self, outputs: int) -> int:
+        """How many outputs the network needs for so many targets."""
+        ...
+
+    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """First value of the likelihood's own parameters; targets are in the user's units."""
+        ...
+
+    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
+        """The response and the scale of the scatter around it (network units)."""
+        ...
+
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Array:
+        """log p(target | values), in network units, for one row."""
+        ...
+
+    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Standard deviation of an observation around the response."""
+        ...
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """One observation for each response."""
+        ...
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """P(observation <= value)."""
+        ...
+
+
+def _check_noise(kind: str, noise: Noise) -> None:
+    if isinstance(noise, str):
+        if noise not in ("learned", "by input"):
+            raise ValueError(f"{kind}: noise is a number, 'learned' or 'by input', got {noise!r}")
+    elif not (is_number(noise) and noise > 0):
+        raise ValueError(f"{kind}: noise must be above 0, got {noise!r}")
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class _Scattered:
+    """A response of its own unit with a symmetric scatter of some scale around it."""
+
+    noise: Noise = "learned"
+
+    def __post_init__(self) -> None:
+        _check_noise(type(self).__name__, self.noise)
+
+    @property
+    def scales_targets(self) -> bool:
+        return True
+
+    @property
+    def learns(self) -> bool:
+        return self.noise == "learned"
+
+    def network_outputs(self, outputs: int) -> int:
+        return 2 * outputs if self.noise == "by input" else outputs
+
+    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The log of the scale, in network units."""
+        if self.noise == "learned":
+            return np.full(len(output_scale), math.log(FIRST_NOISE))
+        if self.noise == "by input":
+            return np.zeros(0)
+        return np.log(self.noise / output_scale)
+
+    def split(
+        self, parameters: Float[Array, " parameters"], values: Float[Array, "... network_outputs"]
+    ) -> tuple[Float[Array, "... outputs"], Float[Array, "... outputs"]]:
+        if self.noise == "by input":
+            mean, raw = jnp.split(values, 2, axis=-1)
+            return mean, NOISE_FLOOR + FIRST_NOISE * jax.nn.softplus(raw + SOFTPLUS_ONE)
+        return values, jnp.broadcast_to(jnp.exp(parameters), values.shape)
+
+
+@dataclass(frozen=True)
+class Gaussian(_Scattered):
     """y = function(x) + N(0, noise^2).
 
     `noise` is a standard deviation in the target's units, ``"learned"`` (one number an output), or
@@ -31,49 +130,179 @@ class Gaussian:
     Gaussian(noise='by input')
     """
 
-    noise: float | Literal["learned", "by input"] = "learned"
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
+        mean, noise = self.split(parameters, values)
+        return jnp.sum(-0.5 * ((target - mean) / noise) ** 2 - jnp.log(noise) - 0.5 * LOG_TWO_PI)
+
+    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return scale
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        return response + scale * generator.standard_normal(response.shape)
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        from scipy.special import ndtr
+
+        return ndtr((value - response) / scale)
+
+
+@dataclass(frozen=True)
+class StudentT(_Scattered):
+    """y = function(x) + noise * t, with ``freedom`` degrees of freedom: outliers pull little.
+
+    `noise` is a scale, not a standard deviation; it is given or learned as for `Gaussian`.
+
+    >>> StudentT(freedom=3)
+    StudentT(noise='learned', freedom=3)
+    """
+
+    freedom: float = 4.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.noise, str):
-            if self.noise not in ("learned", "by input"):
-                raise ValueError(
-                    f"Gaussian: noise is a number, 'learned' or 'by input', got {self.noise!r}"
-                )
-        elif not (is_number(self.noise) and self.noise > 0):
-            raise ValueError(f"Gaussian: noise must be above 0, got {self.noise!r}")
+        super().__post_init__()
+        if not (is_number(self.freedom) and self.freedom > 2):
+            raise ValueError(
+                f"StudentT: freedom must be above 2 (below, y has no variance), got {self.freedom!r}"
+            )
 
-    def network_outputs(self, outputs: int) -> int:
-        """How many outputs the network needs for so many targets."""
-        return 2 * outputs if self.noise == "by input" else outputs
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
+        mean, noise = self.split(parameters, values)
+        nu = self.freedom
+        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
+        tail = 0.5 * (nu + 1) * jnp.log1p(((target - mean) / noise) ** 2 / nu)
+        return jnp.sum(constant - jnp.log(noise) - tail)
 
-    def start(self, output_scale: np.ndarray) -> np.ndarray:
-        """First value of the likelihood's own parameters: log noise in network units."""
-        if self.noise == "learned":
-            return np.full(len(output_scale), math.log(FIRST_NOISE))
-        if self.noise == "by input":
-            return np.zeros(0)
-        return np.log(self.noise / output_scale)
+    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return scale * math.sqrt(self.freedom / (self.freedom - 2))
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        return response + scale * generator.standard_t(self.freedom, response.shape)
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        from scipy.special import stdtr
+
+        return stdtr(self.freedom, (value - response) / scale)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts: y ~ Poisson(rate), and the network's output is log(rate / mean count).
+
+    >>> Poisson()
+    Poisson()
+    """
 
     @property
     def learns(self) -> bool:
-        """Whether the likelihood's own parameters move in training."""
-        return self.noise == "learned"
+        return False
 
-    def split(
-        self, parameters: Float[Array, " parameters"], values: Float[Array, "... network_outputs"]
-    ) -> tuple[Float[Array, "... outputs"], Float[Array, "... outputs"]]:
-        """Mean and noise (network units) from the network's outputs."""
-        if self.noise == "by input":
-            mean, raw = jnp.split(values, 2, axis=-1)
-            return mean, NOISE_FLOOR + FIRST_NOISE * jax.nn.softplus(raw + SOFTPLUS_ONE)
-        return values, jnp.broadcast_to(jnp.exp(parameters), values.shape)
+    @property
+    def scales_targets(self) -> bool:
+        return False
 
-    def log_density(
-        self,
-        parameters: Float[Array, " parameters"],
-        values: Float[Array, " network_outputs"],
-        target: Float[Array, " outputs"],
-    ) -> Float[Array, ""]:
-        """log p(target | values), in network units, for one row."""
-        mean, noise = self.split(parameters, values)
-        return jnp.sum(-0.5 * ((target - mean) / noise) ** 2 - jnp.log(noise) - 0.5 * LOG_TWO_PI)
+    def network_outputs(self, outputs: int) -> int:
+        return outputs
+
+    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """The log of the mean count, which stays."""
+        if np.any(targets < 0) or np.any(targets != np.round(targets)):
+            raise ValueError("Poisson: targets must be whole numbers of 0 or above")
+        return np.log(np.maximum(np.mean(targets, axis=0), 1e-3))
+
+    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
+        rate = jnp.exp(parameters + jnp.clip(values, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
+        return rate, rate
+
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
+        rate, _ = self.split(parameters, values)
+        return jnp.sum(target * jnp.log(rate) - rate - jax.lax.lgamma(target + 1))
+
+    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return np.sqrt(response)
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        return generator.poisson(response).astype(float)
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        from scipy.special import pdtr
+
+        return np.where(value < 0, 0.0, pdtr(np.floor(np.maximum(value, 0)), response))
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """Targets are 0 or 1, one column a class; the response is their probability."""
+
+    @property
+    def learns(self) -> bool:
+        return False
+
+    @property
+    def scales_targets(self) -> bool:
+        return False
+
+    def network_outputs(self, outputs: int) -> int:
+        return outputs
+
+    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Nothing beside the network."""
+        return np.zeros(0)
+
+    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.maximum(response * (1 - response), 0))
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return np.where(value < 0, 0.0, np.where(value < 1, 1 - response, 1.0))
+
+
+@dataclass(frozen=True)
+class Bernoulli(_Classes):
+    """Yes or no: y is 1 with probability sigmoid(network output).
+
+    >>> Bernoulli()
+    Bernoulli()
+    """
+
+    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
+        probability = jax.nn.sigmoid(values)
+        return probability, probability
+
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
+        return jnp.sum(
+            target * jax.nn.log_sigmoid(values) + (1 - target) * jax.nn.log_sigmoid(-values)
+        )
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        return (generator.random(response.shape) < response).astype(float)
+
+
+@dataclass(frozen=True)
+class Categorical(_Classes):
+    """One of several classes, with probabilities softmax(network outputs).
+
+    >>> Categorical()
+    Categorical()
+    """
+
+    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
+        probability = jax.nn.softmax(values, axis=-1)
+        return probability, probability
+
+    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
+        return jnp.sum(target * jax.nn.log_softmax(values, axis=-1))
+
+    def sample(
+        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        edges = np.cumsum(response, axis=-1)
+        drawn = generator.random((*response.shape[:-1], 1)) * edges[..., -1:]
+        place = np.argmax(drawn < edges, axis=-1)
+        return np.eye(response.shape[-1])[place]

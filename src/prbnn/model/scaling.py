@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,14 @@ class Scaling:
     input_sd: np.ndarray
     output_sd: np.ndarray
     kind: Kind = "none"
+
+    def for_inputs_alone(self) -> Scaling:
+        """The same, with outputs left in the user's units."""
+        return replace(
+            self,
+            output_shift=np.zeros_like(self.output_shift),
+            output_scale=np.ones_like(self.output_scale),
+        )
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
         """Inputs as the network sees them; computed in float64, returned in float32 or as asked."""

@@ -10,14 +10,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-from scipy.special import ndtr
+from jaxtyping import Array
+from scipy.special import logsumexp
 
 from prbnn.enforcement.measure import CHECK_TOLERANCE
+from prbnn.inference.problem import response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
-from prbnn.model.likelihoods import Gaussian
+from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
 
@@ -45,14 +46,22 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Weight vectors drawn from a posterior, with all that is needed to use them."""
+    """Weight vectors drawn from a posterior, with all that is needed to use them.
+
+    `likelihood_parameters` has one row a draw (one vector serves all).
+    """
 
     network: Any
     draws: np.ndarray
-    likelihood: Gaussian
-    likelihood_parameters: Float[Array, " parameters"]
+    likelihood: Likelihood
+    likelihood_parameters: np.ndarray
     scaling: Scaling
     columns: Columns
+
+    def __post_init__(self) -> None:
+        own = np.asarray(self.likelihood_parameters)
+        shape = (len(self.draws), own.shape[-1])
+        object.__setattr__(self, "likelihood_parameters", np.broadcast_to(own, shape))
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -60,16 +69,17 @@ class Posterior:
     @property
     def noise(self) -> np.ndarray:
         """Learned or fixed noise of each output, in the user's units (nan where it varies)."""
-        outputs = len(self.columns.outputs)
-        if self.likelihood.noise == "by input":
-            return np.full(outputs, np.nan)
-        return np.exp(np.asarray(self.likelihood_parameters)) * self.scaling.output_scale
+        if not self.likelihood.scales_targets or not self.likelihood_parameters.shape[1]:
+            return np.full(len(self.columns.outputs), np.nan)
+        scale = np.exp(np.asarray(self.likelihood_parameters, np.float64))
+        return np.sqrt(np.mean(scale**2, axis=0)) * self.scaling.output_scale
 
     def predict(self, x: np.ndarray) -> Prediction:
         """Mean, epistemic and aleatoric standard deviation at each row of ``x``."""
         parts = []
         for mean, noise, keep in self._blocks(x):
-            moments = mean.mean(axis=0), mean.std(axis=0), np.sqrt(np.mean(noise**2, axis=0))
+            aleatoric = self.likelihood.deviation(mean, noise)
+            moments = mean.mean(axis=0), mean.std(axis=0), np.sqrt(np.mean(aleatoric**2, axis=0))
             parts.append(np.stack(moments)[:, :keep])
         mean, epistemic, aleatoric = np.concatenate(parts, axis=1)
         scale = self.scaling.output_scale
@@ -84,7 +94,7 @@ class Posterior:
         """One new observation a draw and row: drawn functions with their noise added."""
         generator = np.random.default_rng(seed)
         parts = [
-            (mean + noise * generator.standard_normal(mean.shape))[:, :keep]
+            self.likelihood.sample(generator, mean, noise)[:, :keep]
             for mean, noise, keep in self._blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
@@ -97,10 +107,12 @@ class Posterior:
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantile levels must be between 0 and 1, got {levels}")
         parts = [
-            (_mixture_quantiles(mean, sd, wanted) if noise else np.quantile(mean, wanted, axis=0))[
-                :, :keep
-            ]
-            for mean, sd, keep in self._blocks(x)
+            (
+                _mixture_quantiles(self.likelihood, mean, scale, wanted)
+                if noise
+                else np.quantile(mean, wanted, axis=0)
+            )[:, :keep]
+            for mean, scale, keep in self._blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
@@ -110,7 +122,7 @@ class Posterior:
         The same bits however the rows are split, and one program however many draws there are.
         """
         inputs = self.scaling.inputs(x)
-        groups = list(_padded(self.draws, CHUNK_DRAWS))
+        groups = list(_padded(self.vectors, CHUNK_DRAWS))
         for block, rows in _padded(inputs, CHUNK_ROWS):
             parts = [
                 [np.asarray(part)[:keep] for part in _values(self._model, draws, block)]
@@ -120,8 +132,30 @@ class Posterior:
             yield mean.astype(np.float64), noise.astype(np.float64), rows
 
     @property
+    def vectors(self) -> np.ndarray:
+        """Weights followed by the likelihood's own parameters, one row a draw."""
+        return np.concatenate([self.draws, self.likelihood_parameters], axis=1)
+
+    @property
     def _model(self) -> tuple:
-        return self.network, self.likelihood, self.likelihood_parameters
+        return self.network, self.likelihood, self.draws.shape[1]
+
+    def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """log of the mean over draws of p(y | x, draw), one number a row, in the user's units."""
+        targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
+        inputs = self.scaling.inputs(x)
+        groups = list(_padded(self.vectors, CHUNK_DRAWS))
+        parts = []
+        for (block, rows), (wanted, _) in zip(
+            _padded(inputs, CHUNK_ROWS), _padded(targets, CHUNK_ROWS), strict=True
+        ):
+            found = [
+                np.asarray(_densities(self._model, draws, block, wanted))[:keep]
+                for draws, keep in groups
+            ]
+            density = np.concatenate(found).astype(np.float64)
+            parts.append((logsumexp(density, axis=0) - np.log(len(density)))[:rows])
+        return np.concatenate(parts) - np.sum(np.log(self.scaling.output_scale))
 
     def bind(self, rules: Sequence[Rule], points: int = CHECK_POINTS) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws."""
@@ -133,8 +167,8 @@ class Posterior:
             return Check(*np.zeros((4, len(self), len(rules))))
         knowledge = knowledge or self.bind(rules)
         parts = [
-            np.asarray(_check(self.network, draws, knowledge))[:keep]
-            for draws, keep in _padded(self.draws, CHUNK_DRAWS)
+            np.asarray(_check(self._model, draws, knowledge))[:keep]
+            for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
         ]
         return Check(*np.moveaxis(np.concatenate(parts), 1, 0))
 
@@ -147,11 +181,18 @@ class Posterior:
 
     def take(self, keep: np.ndarray) -> Posterior:
         """The posterior of some of the draws."""
-        return replace(self, draws=np.asarray(self.draws)[np.asarray(keep)])
+        keep = np.asarray(keep)
+        return self._of(self.draws[keep], self.likelihood_parameters[keep])
 
     def joined(self, other: Posterior) -> Posterior:
         """The draws of both."""
-        return replace(self, draws=np.concatenate([self.draws, other.draws]))
+        return self._of(
+            np.concatenate([self.draws, other.draws]),
+            np.concatenate([self.likelihood_parameters, other.likelihood_parameters]),
+        )
+
+    def _of(self, draws: np.ndarray, own: np.ndarray) -> Posterior:
+        return replace(self, draws=draws, likelihood_parameters=own)
 
     def breaks_of_mean(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
         """At how many of the checked points the mean prediction breaks each rule."""
@@ -159,9 +200,9 @@ class Posterior:
             return np.zeros(0, int)
         count = len(self.draws)
         extra = -count % CHUNK_DRAWS
-        draws = jnp.asarray(np.pad(self.draws, ((0, extra), (0, 0))))
+        draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))
         share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
-        scores = _mean_scores(self.network, draws, share, self.bind(rules, points))
+        scores = _mean_scores(self._model, draws, share, self.bind(rules, points))
         return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
 
 
@@ -197,33 +238,53 @@ def _padded(table: np.ndarray, size: int) -> Iterator[tuple[Array, int]]:
 
 @eqx.filter_jit
 def _values(model: tuple, draws: Array, x: Array) -> tuple[Array, Array]:
-    network, likelihood, parameters = model
+    network, likelihood, size = model
 
-    def one(weights: Array) -> tuple[Array, Array]:
-        return likelihood.split(parameters, jax.vmap(unflatten(network, weights))(x))
+    def one(vector: Array) -> tuple[Array, Array]:
+        values = jax.vmap(unflatten(network, vector[:size]))(x)
+        return likelihood.split(vector[size:], values)
 
     return jax.vmap(one)(draws)
 
 
-def _mixture_quantiles(mean: np.ndarray, noise: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of the mixture of normals, by bisection of its distribution function."""
+@eqx.filter_jit
+def _densities(model: tuple, draws: Array, x: Array, y: Array) -> Array:
+    network, likelihood, size = model
+
+    def one(vector: Array) -> Array:
+        values = jax.vmap(unflatten(network, vector[:size]))(x)
+        return jax.vmap(lambda v, t: likelihood.log_density(vector[size:], v, t))(values, y)
+
+    return jax.vmap(one)(draws)
+
+
+def _mixture_quantiles(
+    likelihood: Likelihood, mean: np.ndarray, scale: np.ndarray, levels: np.ndarray
+) -> np.ndarray:
+    """Quantiles of the mixture the draws stand for, by bisection of its distribution function."""
     shape = (len(levels), *mean.shape[1:])
-    low = np.broadcast_to(np.min(mean - 9 * noise, axis=0), shape)
-    high = np.broadcast_to(np.max(mean + 9 * noise, axis=0), shape)
+    reach = 9 * likelihood.deviation(mean, scale)
+    low = np.broadcast_to(np.min(mean - reach, axis=0), shape)
+    high = np.broadcast_to(np.max(mean + reach, axis=0), shape)
     for _ in range(30):
         middle = (low + high) / 2
-        share = np.stack([np.mean(ndtr((value - mean) / noise), axis=0) for value in middle])
+        share = np.stack(
+            [np.mean(likelihood.distribution(value, mean, scale), axis=0) for value in middle]
+        )
         below = share < levels[:, None, None]
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
+    middle = (low + high) / 2
+    return middle if likelihood.scales_targets else np.round(middle)
 
 
 @eqx.filter_jit
-def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> Array:
+def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     """(draws, 4, rules): what `Check` holds."""
 
-    def one(weights: Array) -> Array:
-        scores = knowledge.scores(unflatten(network, weights))
+    network, likelihood, size = model
+
+    def one(vector: Array) -> Array:
+        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
         return jnp.stack([summary(*item) for item in enumerate(scores)], axis=1)
 
     def summary(place: int, score: Array) -> Array:
@@ -240,9 +301,13 @@ def _check(network: Any, draws: Array, knowledge: BoundKnowledge) -> Array:
 
 @eqx.filter_jit
 def _mean_scores(
-    network: Any, draws: Array, share: Array, knowledge: BoundKnowledge
+    model: tuple, draws: Array, share: Array, knowledge: BoundKnowledge
 ) -> list[Array]:
+    network, likelihood, size = model
+
     def mean_function(x: Array) -> Array:
-        return share @ jax.vmap(lambda weights: unflatten(network, weights)(x))(draws)
+        return share @ jax.vmap(
+            lambda vector: response(network, likelihood, vector[:size], vector[size:])(x)
+        )(draws)
 
     return knowledge.scores(mean_function)

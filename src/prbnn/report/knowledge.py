@@ -10,7 +10,7 @@ import numpy as np
 
 from prbnn.errors import nearest
 from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft
+from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.solution import Result, Solution
 
@@ -181,7 +181,7 @@ def _verdict(
             return "within tolerance" if meets(rule, unit, raw, place) else "broken"
         case Probable() | OnAverage():
             return "met" if meets(rule, unit, raw, place) else "not met"
-        case Soft():
+        case Soft() | InPrior():
             share = np.mean(raw.broken()[:, place])
             return "obeyed by all draws" if share == 0 else f"broken by {share:.0%} of draws"
 

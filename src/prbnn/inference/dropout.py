@@ -1,0 +1,124 @@
+"""Monte Carlo dropout: one network, hidden units switched off at random in training and after.
+
+Reach for it when a network was going to be trained with dropout anyway; its bands are rough.
+Gal and Ghahramani, *Dropout as a Bayesian approximation*, 2016. A draw is one network, its mask
+multiplied into the weights, so that a drawn function is the same function at every input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
+from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
+
+
+class State(NamedTuple):
+    """The network's weights with the likelihood's own parameters, and Adam's memory."""
+
+    vector: Float[Array, " vector"]
+    optimiser: optax.OptState
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """Options of the engine.
+
+    - `rate`: share of hidden units switched off in a draw
+    - `draws`: masks drawn a step
+    - `learning_rate`: Adam's, on scaled data
+
+    >>> Dropout(rate=0.1)
+    Dropout(rate=0.1, draws=5, learning_rate=0.005)
+    """
+
+    rate: float = 0.05
+    draws: int = 5
+    learning_rate: float = 0.005
+
+    name: ClassVar[str] = "dropout"
+    block: ClassVar[int] = 1
+    full_batch: ClassVar[bool] = False
+    endless: ClassVar[bool] = True
+    races: ClassVar[bool] = True
+    steps: ClassVar[int] = 6000
+    chunk: ClassVar[int] = 250
+    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
+    instead: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        above_zero(self, "rate", "draws", "learning_rate")
+        if not self.rate < 1:
+            raise ValueError(f"Dropout: rate must be below 1, got {self.rate!r}")
+
+    def init(self, problem: Problem, key: Array) -> State:
+        """The network as built."""
+        return State(problem.start, optax.scale_by_adam().init(problem.start))
+
+    def masks(self, problem: Problem, key: Array, count: int) -> Float[Array, "count weights"]:
+        """Factors of every weight: 0 for those that leave a unit switched off."""
+        leaves = [leaf for leaf in jax.tree.leaves(problem.network) if eqx.is_inexact_array(leaf)]
+        matrices = [place for place, leaf in enumerate(leaves) if leaf.ndim == 2]
+        # the first matrix reads the inputs, which stay on; a network of one matrix has nothing else
+        dropped = matrices[1:] or matrices
+        parts = []
+        for place, leaf in enumerate(leaves):
+            if place not in dropped:
+                parts.append(jnp.ones((count, leaf.size)))
+                continue
+            keep = jax.random.bernoulli(
+                jax.random.fold_in(key, place), 1 - self.rate, (count, 1, leaf.shape[1])
+            )
+            factor = jnp.broadcast_to(keep / (1 - self.rate), (count, *leaf.shape))
+            parts.append(factor.reshape(count, leaf.size))
+        return jnp.concatenate(parts, axis=1)
+
+    def step(
+        self,
+        problem: Problem,
+        key: Array,
+        state: State,
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        pace: Pace,
+    ) -> tuple[State, Info]:
+        """One Adam step on log likelihood - tempering * weight decay + sum of pressure * f."""
+        masks = self.masks(problem, key, self.draws)
+
+        def loss(vector: Array) -> tuple[Array, Info]:
+            weights, own = problem.split(vector)
+            vectors = jax.vmap(lambda mask: jnp.concatenate([weights * mask, own]))(masks)
+            fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
+            measured = jax.vmap(lambda v: problem.measure(v, batch))(vectors)
+            # the KL of a mixture of two narrow bumps is, but for a constant, weight decay
+            cost = -(1 - self.rate) * problem.log_prior(vector)
+            objective = fit - problem.tempering * cost
+            gain = objective + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
+            return -gain, Info(objective, fit, cost, measured)
+
+        gradient, info = jax.grad(loss, has_aux=True)(state.vector)
+        direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
+        vector = state.vector - self.learning_rate * pace.rate * jnp.asarray(direction)
+        return State(vector, optimiser), info
+
+    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
+        """Nothing is left to do."""
+        return state
+
+    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
+        """The network under ``count`` masks."""
+        weights, own = problem.split(state.vector)
+        masked = weights * self.masks(problem, key, count)
+        return Draws(masked, jnp.broadcast_to(own, (count, own.size)))
+
+    def hasty(self, factor: float, fastest: float) -> Dropout:
+        """The same at a higher rate."""
+        return replace(self, learning_rate=min(factor * self.learning_rate, fastest))

@@ -1,0 +1,125 @@
+"""The contract of an engine: where it starts, what a step does, and the draws it ends with."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.enforcement.measure import Measured
+from prbnn.errors import is_number
+from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
+
+ALL_KINDS: tuple[Kind, ...] = (
+    "soft",
+    "prior",
+    "share",
+    "hard",
+    "probable functions",
+    "probable points",
+    "average",
+)
+
+
+class Pace(NamedTuple):
+    """Where a step stands.
+
+    `rate` scales the learning rate. A sampler adapts itself while `warmed` runs from 0 to 1, and
+    then keeps draws while `kept` runs from 0 to 1.
+    """
+
+    rate: Float[Array, ""]
+    warmed: Float[Array, ""]
+    kept: Float[Array, ""]
+
+    @property
+    def warming(self) -> Array:
+        """Whether the sampler still adapts."""
+        return self.warmed < 1
+
+
+class Info(NamedTuple):
+    """What a person wants to see of a step; `objective` is what the engine raises.
+
+    `cost` is what the prior asks: KL(q || prior), or minus the log prior where there is no q.
+    """
+
+    objective: Float[Array, ""]
+    log_likelihood: Float[Array, ""]
+    cost: Float[Array, ""]
+    measured: Measured
+
+
+class Draws(NamedTuple):
+    """Weight vectors, each with the likelihood's own parameters that belong to it."""
+
+    weights: Float[Array, "draws weights"]
+    own: Float[Array, "draws parameters"]
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Finds a posterior of log density + sum of pressure * f; options are fields of a dataclass.
+
+    - `name`: as in ``inference="..."``
+    - `steps`: the budget unless one is given; `chunk`: steps between two looks from Python
+    - `block`: steps for which a sampler holds its pressure; 1 for engines that follow at once
+    - `full_batch`: whether it needs all rows at every step
+    - `endless`: whether it can always be asked for more draws
+    - `races`: whether the tempering can be chosen by short runs of it
+    - `honours`: the kinds of strength it can keep; `instead` says what to use for the others
+    """
+
+    name: ClassVar[str]
+    block: ClassVar[int]
+    full_batch: ClassVar[bool]
+    endless: ClassVar[bool]
+    races: ClassVar[bool]
+    steps: ClassVar[int]
+    chunk: ClassVar[int]
+    honours: ClassVar[tuple[Kind, ...]]
+    instead: ClassVar[str]
+
+    def init(self, problem: Problem, key: Array) -> Any:
+        """The first state."""
+        ...
+
+    def step(
+        self,
+        problem: Problem,
+        key: Array,
+        state: Any,
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        pace: Pace,
+    ) -> tuple[Any, Info]:
+        """One step; traced once and run in the compiled loop."""
+        ...
+
+    def finish(self, problem: Problem, state: Any, batch: Batch) -> Any:
+        """What is left to do once training has ended, on all rows."""
+        ...
+
+    def draws_of(self, problem: Problem, key: Array, state: Any, count: int) -> Draws:
+        """``count`` draws; all there are where the engine has fewer."""
+        ...
+
+    def hasty(self, factor: float, fastest: float) -> Engine:
+        """A quick copy of itself for short races."""
+        ...
+
+
+def evenly(vectors: Array, count: int) -> Array:
+    """``count`` of the rows, spread over all of them; all where there are fewer."""
+    total = vectors.shape[0]
+    return vectors if count >= total else vectors[(jnp.arange(count) * total) // count]
+
+
+def above_zero(options: object, *names: str) -> None:
+    """Refuse options that are not above 0, by engine and name."""
+    for name in names:
+        value = getattr(options, name)
+        if not (is_number(value) and value > 0):
+            raise ValueError(f"{type(options).__name__}: {name} must be above 0, got {value!r}")

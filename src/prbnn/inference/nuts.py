@@ -1,0 +1,177 @@
+"""NUTS: chains of Hamiltonian Monte Carlo that choose their own path lengths.
+
+Reach for it when the posterior itself is wanted, on networks of up to a few thousand weights.
+Hoffman and Gelman, *The No-U-Turn sampler*, 2014; BlackJAX moves the chains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.inference.chains import Reservoir, drawn, empty, put
+from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
+from prbnn.inference.members import averaged, restarted
+from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
+
+FIRST_WINDOW = 25
+# the mass is learned in this stretch of the warm-up; before and after, the step size alone
+SLOW = (0.1, 0.9)
+
+
+class Spread(NamedTuple):
+    """Welford's running variance within chains, over a window of steps."""
+
+    mean: Float[Array, "chains vector"]
+    squares: Float[Array, " vector"]
+    count: Float[Array, ""]
+    window: Float[Array, ""]
+
+
+class State(NamedTuple):
+    """Chains, what they have learned of the posterior's shape, and the draws they kept."""
+
+    chains: Float[Array, "chains vector"]
+    step_size: Any
+    inverse_mass: Float[Array, " vector"]
+    spread: Spread
+    reservoir: Reservoir
+
+
+@dataclass(frozen=True)
+class NUTS:
+    """Options of the engine.
+
+    - `chains`: how many run side by side
+    - `keep`: draws kept of each
+    - `doublings`: a path has at most 2^doublings steps
+    - `target`: acceptance the step size is tuned to
+
+    >>> NUTS(chains=2)
+    NUTS(chains=2, keep=250, doublings=8, target=0.8)
+    """
+
+    chains: int = 4
+    keep: int = 250
+    doublings: int = 8
+    target: float = 0.8
+
+    name: ClassVar[str] = "nuts"
+    block: ClassVar[int] = 20
+    full_batch: ClassVar[bool] = True
+    endless: ClassVar[bool] = False
+    races: ClassVar[bool] = False
+    steps: ClassVar[int] = 1000
+    chunk: ClassVar[int] = 20
+    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
+    instead: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        above_zero(self, "chains", "keep", "doublings", "target")
+        if not self.target < 1:
+            raise ValueError(f"NUTS: target must be below 1, got {self.target!r}")
+
+    def init(self, problem: Problem, key: Array) -> State:
+        """Every chain at a network of its own."""
+        start = restarted(problem, key, self.chains)
+        begin, _, _ = self._tuning()
+        mass = jnp.concatenate([problem.prior_sd**2, jnp.ones(problem.likelihood_start.size)])
+        return State(
+            start,
+            begin(0.01),
+            mass,
+            _no_spread(start, jnp.asarray(float(FIRST_WINDOW))),
+            empty(start, self.keep),
+        )
+
+    def _tuning(self) -> tuple:
+        from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+        return dual_averaging_adaptation(self.target)
+
+    def step(
+        self,
+        problem: Problem,
+        key: Array,
+        state: State,
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        pace: Pace,
+    ) -> tuple[State, Info]:
+        """One transition of every chain; points of the rules stay the same, or it were no density."""
+        from blackjax.mcmc import hmc, nuts
+
+        batch = batch._replace(points_start=jnp.zeros_like(batch.points_start))
+
+        def density(vector: Array) -> Array:
+            return problem.log_density(vector, batch, pressure, strict=True)[0]
+
+        _, tune, tuned = self._tuning()
+        size = jnp.where(
+            pace.warming, jnp.exp(state.step_size.log_step_size), tuned(state.step_size)
+        )
+        kernel = nuts.build_kernel()
+
+        def move(key: Array, vector: Array) -> tuple[Array, Array, Array]:
+            start = hmc.init(vector, density)
+            moved, info = kernel(key, start, density, size, state.inverse_mass, self.doublings)
+            return moved.position, info.is_divergent, info.acceptance_rate
+
+        keys = jax.random.split(key, self.chains)
+        moved, divergent, accepted = jax.vmap(move)(keys, state.chains)
+        value, (fit, prior, measured) = jax.vmap(
+            lambda vector: problem.log_density(vector, batch, pressure, strict=True)
+        )(moved)
+        step_size = _when(pace.warming, tune(state.step_size, jnp.mean(accepted)), state.step_size)
+        state = state._replace(chains=moved, step_size=step_size)
+        return (
+            self._learn(state, pace)._replace(
+                reservoir=put(state.reservoir, moved, pace, divergent, accepted)
+            ),
+            averaged(Info(value, fit, -prior, measured)),
+        )
+
+    def _learn(self, state: State, pace: Pace) -> State:
+        """Take the chains' positions in; at the end of a window, take the mass and start a longer one."""
+        learning = (pace.warmed >= SLOW[0]) & (pace.warmed < SLOW[1])
+        old = state.spread
+        count = old.count + 1
+        mean = old.mean + (state.chains - old.mean) / count
+        squares = old.squares + jnp.mean((state.chains - old.mean) * (state.chains - mean), axis=0)
+        spread = _when(learning, Spread(mean, squares, count, old.window), old)
+        ends = learning & (spread.count >= spread.window)
+        variance = spread.squares / jnp.maximum(spread.count - 1, 1)
+        # a short window's variance is pulled a little to a small number, as in Stan
+        weight = spread.count / (spread.count + 5)
+        mass = weight * variance + (1 - weight) * 1e-3
+        begin, _, tuned = self._tuning()
+        return state._replace(
+            inverse_mass=jnp.where(ends, mass, state.inverse_mass),
+            step_size=_when(ends, begin(tuned(state.step_size)), state.step_size),
+            spread=_when(ends, _no_spread(state.chains, 2 * spread.window), spread),
+        )
+
+    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
+        """Nothing is left to do."""
+        return state
+
+    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
+        """The kept draws."""
+        return drawn(problem, state.reservoir, count)
+
+    def hasty(self, factor: float, fastest: float) -> NUTS:
+        """Not raced: a sampler's tempering is 1 unless it is given."""
+        return self
+
+
+def _no_spread(start: Array, window: Array) -> Spread:
+    return Spread(jnp.zeros_like(start), jnp.zeros(start.shape[1]), jnp.zeros(()), window)
+
+
+def _when(condition: Array, then: Any, otherwise: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), then, otherwise)

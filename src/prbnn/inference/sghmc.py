@@ -1,0 +1,144 @@
+"""SGHMC: chains that roll over the posterior with friction, seeing a batch of rows at a time.
+
+Reach for it when the posterior itself is wanted and there are too many rows for NUTS.
+Chen et al., *Stochastic gradient Hamiltonian Monte Carlo*, 2014; Leimkuhler and Matthews' splitting
+keeps the error of a step small, and weights are scaled by the spread their gradients suggest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from prbnn.inference.chains import Reservoir, drawn, empty, put
+from prbnn.inference.engine import Draws, Info, Pace, above_zero
+from prbnn.inference.members import averaged, restarted
+from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
+
+# the first part of the warm-up climbs to where the posterior is; then gradients are measured
+CLIMBING = 0.2
+CLIMBING_RATE = 0.01
+GRADIENT_MEMORY = 200
+
+
+class State(NamedTuple):
+    """Chains with velocities and gradients, the gradients' mean square, and the draws kept."""
+
+    chains: Float[Array, "chains vector"]
+    velocity: Float[Array, "chains vector"]
+    gradient: Float[Array, "chains vector"]
+    squares: Float[Array, " vector"]
+    optimiser: optax.OptState
+    reservoir: Reservoir
+
+
+@dataclass(frozen=True)
+class SGHMC:
+    """Options of the engine.
+
+    - `chains`: how many run side by side
+    - `keep`: draws kept of each
+    - `step_size`: in standard deviations of the posterior; smaller is more exact
+    - `friction`: how fast velocities are forgotten, for each unit of time
+
+    >>> SGHMC(chains=2)
+    SGHMC(chains=2, keep=250, step_size=0.1, friction=1.0)
+    """
+
+    chains: int = 4
+    keep: int = 250
+    step_size: float = 0.1
+    friction: float = 1.0
+
+    name: ClassVar[str] = "sghmc"
+    block: ClassVar[int] = 100
+    full_batch: ClassVar[bool] = False
+    endless: ClassVar[bool] = False
+    races: ClassVar[bool] = False
+    steps: ClassVar[int] = 20_000
+    chunk: ClassVar[int] = 500
+    honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share", "hard", "average")
+    instead: ClassVar[str] = (
+        "its chains follow slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
+    )
+
+    def __post_init__(self) -> None:
+        above_zero(self, "chains", "keep", "step_size", "friction")
+
+    def init(self, problem: Problem, key: Array) -> State:
+        """Every chain at a network of its own, at rest."""
+        start = restarted(problem, key, self.chains)
+        return State(
+            start,
+            jnp.zeros_like(start),
+            jnp.zeros_like(start),
+            jnp.ones(start.shape[1]),
+            optax.scale_by_adam().init(start),
+            empty(start, self.keep),
+        )
+
+    def step(
+        self,
+        problem: Problem,
+        key: Array,
+        state: State,
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        pace: Pace,
+    ) -> tuple[State, Info]:
+        """Half a kick, half a drift, friction and noise, half a drift, half a kick."""
+        climbing = pace.warmed < CLIMBING
+        scale = self._scale(problem, state)
+        half = 0.5 * self.step_size * scale
+        kept = jnp.exp(-self.friction * self.step_size)
+        noise = jax.random.normal(key, state.chains.shape)
+        before = state.velocity + half * state.gradient
+        velocity = kept * before + jnp.sqrt(1 - kept**2) * noise
+        climbed, optimiser = self._climb(state)
+        moved = jnp.where(climbing, climbed, state.chains + half * (before + velocity))
+
+        def density(vector: Array) -> tuple[Array, Info]:
+            value, (fit, prior, measured) = problem.log_density(vector, batch, pressure)
+            return value, Info(value, fit, -prior, measured)
+
+        gradient, info = jax.vmap(jax.grad(density, has_aux=True))(moved)
+        share = jnp.where(pace.warming, 1 / GRADIENT_MEMORY, 0.0)
+        found = jnp.mean(gradient**2, axis=0)
+        return (
+            State(
+                moved,
+                jnp.where(climbing, noise, velocity + half * gradient),
+                gradient,
+                state.squares + share * (found - state.squares),
+                optimiser,
+                put(state.reservoir, moved, pace, ~jnp.isfinite(info.objective), jnp.ones(())),
+            ),
+            averaged(info),
+        )
+
+    def _scale(self, problem: Problem, state: State) -> Float[Array, " vector"]:
+        """About each weight's posterior sd: gradients at equilibrium have the precision as variance."""
+        prior = jnp.concatenate([1 / problem.prior_sd**2, jnp.ones(problem.likelihood_start.size)])
+        return 1 / jnp.sqrt(jnp.maximum(state.squares, prior))
+
+    def _climb(self, state: State) -> tuple[Array, optax.OptState]:
+        direction, optimiser = optax.scale_by_adam().update(state.gradient, state.optimiser)
+        return state.chains + CLIMBING_RATE * jnp.asarray(direction), optimiser
+
+    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
+        """Nothing is left to do."""
+        return state
+
+    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
+        """The kept draws."""
+        return drawn(problem, state.reservoir, count)
+
+    def hasty(self, factor: float, fastest: float) -> SGHMC:
+        """Not raced: a sampler's tempering is 1 unless it is given."""
+        return self

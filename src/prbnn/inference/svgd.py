@@ -1,0 +1,110 @@
+"""Stein variational gradient descent: particles that climb the posterior and repel each other.
+
+Reach for it on small networks, where a few hundred particles can stand for several modes.
+Liu and Wang, *Stein variational gradient descent*, 2016. Rules enter with a plus sign: f is higher
+where a rule is kept better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.inference.engine import Draws, Info, Pace, above_zero
+from prbnn.inference.members import State, ascend, averaged, drawn, restarted, start
+from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.strengths import Kind
+
+NEIGHBOURS = 16
+# with the usual width, median / log(particles), the spread of a normal posterior comes out 3 % short
+WIDTH = 4.0
+
+
+@dataclass(frozen=True)
+class SVGD:
+    """Options of the engine.
+
+    - `particles`: how many vectors
+    - `learning_rate`: Adam's, on scaled data
+    - `spread`: sd of the particles' first distance from the network as built, in prior sds
+
+    >>> SVGD(particles=200)
+    SVGD(particles=200, learning_rate=0.01, spread=0.1)
+    """
+
+    particles: int = 100
+    learning_rate: float = 0.01
+    spread: float = 0.1
+
+    name: ClassVar[str] = "svgd"
+    block: ClassVar[int] = 1
+    full_batch: ClassVar[bool] = False
+    endless: ClassVar[bool] = False
+    races: ClassVar[bool] = False
+    steps: ClassVar[int] = 4000
+    chunk: ClassVar[int] = 250
+    honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share", "hard", "average")
+    instead: ClassVar[str] = (
+        "particles follow slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
+    )
+
+    def __post_init__(self) -> None:
+        above_zero(self, "particles", "learning_rate", "spread")
+
+    def init(self, problem: Problem, key: Array) -> State:
+        """Particles around networks of their own starts."""
+        starts, noise = jax.random.split(key)
+        vectors = restarted(problem, starts, self.particles)
+        shift = jax.random.normal(noise, (self.particles, problem.size)) * problem.prior_sd
+        vectors = vectors.at[:, : problem.size].add(self.spread * shift)
+        return start(problem, vectors)
+
+    def step(
+        self,
+        problem: Problem,
+        key: Array,
+        state: State,
+        batch: Batch,
+        pressure: Float[Array, " rules"],
+        pace: Pace,
+    ) -> tuple[State, Info]:
+        """One Adam step along the Stein direction of log density + sum of pressure * f."""
+
+        def density(vector: Array) -> tuple[Array, Info]:
+            value, (fit, prior, measured) = problem.log_density(vector, batch, pressure)
+            return value, Info(value, fit, -prior, measured)
+
+        gradient, info = jax.vmap(jax.grad(density, has_aux=True))(state.vectors)
+        direction = stein_direction(state.vectors, gradient)
+        moved = ascend(state, direction, self.learning_rate * pace.rate)
+        return moved, averaged(info)
+
+    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
+        """Nothing is left to do."""
+        return state
+
+    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
+        """The particles."""
+        return drawn(problem, state.vectors, count)
+
+    def hasty(self, factor: float, fastest: float) -> SVGD:
+        """Not raced: particles sample, so their tempering is 1 unless it is given."""
+        return self
+
+
+def stein_direction(particles: Array, gradient: Array) -> Array:
+    """Mean over j of k(x_j, x_i) grad_j + grad_{x_j} k(x_j, x_i), k an RBF of median bandwidth."""
+    count = particles.shape[0]
+    squares = jnp.sum(particles**2, axis=1)
+    distance = jnp.maximum(squares[:, None] + squares[None] - 2 * particles @ particles.T, 0.0)
+    # the median over each particle and some of its neighbours in the list: all pairs take long to sort
+    others = (jnp.arange(count)[:, None] + jnp.arange(1, min(count, NEIGHBOURS + 1))) % count
+    median = jnp.median(jnp.take_along_axis(distance, others, axis=1)) if count > 1 else 1.0
+    width = WIDTH * median / jnp.log(count + 1.0) + 1e-8
+    kernel = jnp.exp(-distance / width)
+    repulsion = (kernel.sum(axis=1)[:, None] * particles - kernel @ particles) * (2 / width)
+    return (kernel @ gradient + repulsion) / count
