@@ -101,17 +101,19 @@ def _late(task: Task, carry: Carry, record: Record) -> np.ndarray:
     tail = record[-max(1, len(record) // 8) :]
     f = np.mean([means.f for _, means in tail], axis=0)
     broken = np.mean([means.broken for _, means in tail], axis=0)
-    return _missed(task, carry, f, broken, task.engine.chunk * len(tail))
+    return _missed(
+        task, carry, f, broken, task.engine.chunk * len(tail) * float(tail[-1][1].functions)
+    )
 
 
 def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
     return tuple(label for label, chosen in zip(labels, mask, strict=True) if chosen)
 
 
-def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, steps: int) -> np.ndarray:
+def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, seen: float) -> np.ndarray:
     """Which rules are not met, from averages over the last steps, Monte Carlo error allowed for."""
     bound = np.asarray(task.enforcement.bound)
-    noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / steps)
+    noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / seen)
     loose = np.array([rule.strength.kind == "average" for rule in task.rules])
     slack = np.where(loose, 0.01, 0.1 * np.abs(bound)) + 3 * noise
     missed = np.zeros(len(task.rules), bool)

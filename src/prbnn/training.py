@@ -48,7 +48,7 @@ class Carry(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Averages over a chunk, for people and for stopping."""
+    """Averages over a chunk, for people and for stopping; of so many functions a step."""
 
     elbo: Float[Array, ""]
     log_likelihood: Float[Array, ""]
@@ -56,6 +56,7 @@ class Means(NamedTuple):
     f: Float[Array, " rules"]
     broken: Float[Array, " rules"]
     pressure: Float[Array, " rules"]
+    functions: Float[Array, ""]
 
 
 def bucket(rows: int) -> int:
@@ -139,6 +140,7 @@ def run_chunk(
             jnp.mean(info.measured.f, axis=0),
             jnp.mean(info.measured.broken, axis=0),
             pressure,
+            jnp.asarray(float(info.measured.f.shape[0])),
         )
         return (
             Carry(engine_state, duals, carry.key, carry.step + 1),
@@ -146,6 +148,6 @@ def run_chunk(
         )
 
     rules = jnp.zeros(len(enforcement.kinds))
-    zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules)
+    zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules, jnp.zeros(()))
     carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
     return carry, jax.tree.map(lambda total: total / steps, sums)

@@ -38,7 +38,7 @@ def posterior_of(noise: float | str = "learned", outputs: int = 2, seed: int = 0
         network=network,
         draws=draws.astype(np.float32),
         likelihood=likelihood,
-        likelihood_parameters=jnp.asarray(likelihood.start(scaling.output_scale), float),
+        likelihood_parameters=jnp.asarray(likelihood.start(scaling.output_scale, targets), float),
         scaling=scaling,
         columns=Columns(("dose", "wind"), ("up", "down")[:outputs], rows, targets),
     )
@@ -68,7 +68,7 @@ def noise_by_hand(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
             for draw in np.asarray(posterior.draws, float)
         ]
     )
-    own = posterior.likelihood_parameters
+    own = posterior.likelihood_parameters[0]
     _, noise = posterior.likelihood.split(own, jnp.asarray(values, float))
     return np.asarray(noise) * posterior.scaling.output_scale
 
