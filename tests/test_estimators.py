@@ -33,6 +33,7 @@ from prbnn import (
     Compare,
     DataError,
     DivergedError,
+    Gaussian,
     Increasing,
     InfeasibleError,
     KnowledgeError,
@@ -41,6 +42,7 @@ from prbnn import (
     PRBNNRegressor,
     Score,
     SlopeBetween,
+    StudentT,
 )
 
 # short fits say that their budget was spent, and are right
@@ -234,9 +236,11 @@ def test_bare_columns_are_called_by_number_in_rules(untrained: None, table: Tabl
         small([Increasing("dose")]).fit(table.inputs, table.target)
 
 
-def test_bare_columns_have_no_names_to_remember(plain: PRBNNRegressor) -> None:
+def test_bare_columns_have_no_names_to_remember(plain: PRBNNRegressor, table: Table) -> None:
     assert not hasattr(plain, "feature_names_in_")
     assert plain.n_features_in_ == 2
+    again = small().fit(*table.pandas).fit(table.inputs, table.target)
+    assert not hasattr(again, "feature_names_in_")
 
 
 # --- prediction --------------------------------------------------------------------------------
@@ -347,6 +351,23 @@ def test_a_stated_noise_is_kept(table: Table) -> None:
     model = small(noise=0.07).fit(table.inputs, table.target)
     assert model.noise_ == pytest.approx(0.07, rel=1e-5)
     assert np.allclose(model.predict_all(table.inputs).aleatoric, 0.07, rtol=1e-5)
+
+
+def test_a_likelihood_may_be_given_in_place_of_a_noise(plain: PRBNNRegressor, table: Table) -> None:
+    model = small(likelihood=Gaussian()).fit(table.inputs, table.target)
+    assert np.array_equal(model.predict(table.inputs), plain.predict(table.inputs))
+    assert clone(model).likelihood == Gaussian()
+
+
+def test_a_collapse_is_told_only_where_variance_tells(table: Table) -> None:
+    """Tails so heavy that the fit leaves most of the variance to outliers, and is right."""
+    target = table.target + np.where(np.arange(ROWS) % 10 == 0, 30.0, 0.0)
+    model = small(likelihood=StudentT(freedom=2.5), scaling="standard", steps=6000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(table.inputs, target)
+    assert model.score(table.inputs, target) < 0.05
 
 
 def test_a_learned_noise_comes_near_the_truth() -> None:
@@ -873,6 +894,9 @@ BAD_SETTINGS = {
     "no engine": ({"inference": 3}, "inference.*got 3"),
     "noise misspelt": ({"noise": "lerned"}, "noise.*'learned'.*'lerned'"),
     "noise of 0": ({"noise": 0.0}, "noise must be above 0"),
+    "likelihood by name": ({"likelihood": "poisson"}, r"StudentT\(\) or Poisson\(\).*'poisson'"),
+    "likelihood without brackets": ({"likelihood": StudentT}, r"StudentT\(\).*got <class"),
+    "noise twice": ({"likelihood": StudentT(), "noise": 0.1}, r"noise=0.1 .*StudentT\(noise=0.1\)"),
     "network's outputs": ({"network": two_outputs}, r"network must map .*\(2,\) to \(1,\)"),
     "network's inputs": ({"network": three_inputs}, "network failed on one input"),
     "output names": ({"output_names": ["a", "b"]}, "1 columns but 2 output names"),

@@ -19,9 +19,9 @@ LAYERS = (
     ("inference",),
     ("posterior",),
     ("certify",),
-    ("table", "solution", "training", "task", "outcome", "tempering", "progress", "fit"),
+    ("table", "solution", "training", "task", "outcome", "tempering", "progress", "fit", "many"),
     ("report",),
-    ("estimators",),
+    ("estimation", "estimators"),
     ("prbnn",),
     ("studies", "cli"),
 )

@@ -30,7 +30,7 @@ from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 
 if TYPE_CHECKING:
-    from prbnn.estimators import PRBNNRegressor
+    from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
 
 __all__ = [
     "MLP",
@@ -65,6 +65,7 @@ __all__ = [
     "Normal",
     "OneOf",
     "Outside",
+    "PRBNNClassifier",
     "PRBNNRegressor",
     "Poisson",
     "Score",
@@ -76,8 +77,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes longer to import than everything else here; only its users should wait
-    if name == "PRBNNRegressor":
-        from prbnn.estimators import PRBNNRegressor
+    if name in ("PRBNNClassifier", "PRBNNRegressor"):
+        from prbnn import estimators
 
-        return PRBNNRegressor
+        return getattr(estimators, name)
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

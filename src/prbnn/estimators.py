@@ -1,4 +1,4 @@
-"""The scikit-learn layer: `PRBNNRegressor` reads tables, fits, conditions and reports."""
+"""The scikit-learn layer: `PRBNNRegressor` for numbers and counts, `PRBNNClassifier` for classes."""
 
 from __future__ import annotations
 
@@ -6,32 +6,22 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
+import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassifierMixin, RegressorMixin
 
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.errors import DataError, DivergedError, InfeasibleError
-from prbnn.fit import train
+from prbnn.errors import DataError, KnowledgeError, nearest
+from prbnn.estimation import Estimator, one_column
 from prbnn.inference.engine import Engine
-from prbnn.knowledge.rules import Rule
-from prbnn.model.likelihoods import Gaussian
-from prbnn.model.networks import MLP, Network
-from prbnn.model.priors import Normal, Prior
+from prbnn.knowledge.rules import Rule, named
+from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from prbnn.model.networks import Network
+from prbnn.model.priors import Prior
 from prbnn.model.scaling import Kind
-from prbnn.posterior.draws import Check, Posterior, Prediction
-from prbnn.progress import progress_bar
-from prbnn.report.knowledge import knowledge_report, meets
-from prbnn.solution import Result, Solution
-from prbnn.table import read_inputs
-from prbnn.task import Task, check_count, prepare
-from prbnn.tempering import choose_tempering
-
-LEAST_ACCEPTANCE = 0.02
+from prbnn.posterior.draws import Prediction
 
 
-class PRBNNRegressor(RegressorMixin, BaseEstimator):
+class PRBNNRegressor(RegressorMixin, Estimator):
     """A Bayesian neural network for regression that obeys the knowledge it is given.
 
     Parameters
@@ -41,6 +31,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     inference : "bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine with
         its options
     noise : "learned", "by input", or a standard deviation in the target's units
+    likelihood : how observations scatter, such as `StudentT()` where some are far off or `Poisson()`
+        for counts; Gaussian(noise) if None
     prior : prior over weights; Normal(0, 1) if None
     tempering : weight of the KL term; "auto" chooses it by held-out score
     scaling : "minmax", "standard" or "none"
@@ -48,7 +40,7 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
     points : at how many points of its region a rule is tried a step
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
-        means more pressure and narrower bands
+        means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
@@ -62,7 +54,8 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
     result_ : how the fit ended
-    solution_, tempering_, noise_, n_features_in_, feature_names_in_ : the rest of the record
+    noise_ : learned or stated noise in the target's units; nan where it varies or there is none
+    solution_, tempering_, n_features_in_, feature_names_in_ : the rest of the record
 
     >>> import numpy as np
     >>> from prbnn import AtLeast, MLP, PRBNNRegressor
@@ -79,77 +72,47 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         *,
         inference: str | Engine = "bbb",
         noise: float | Literal["learned", "by input"] = "learned",
+        likelihood: Likelihood | None = None,
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
         scaling: Kind = "minmax",
         steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,
-        rejection: float = REJECTION,
+        rejection: float | None = None,
         draws: int = 1000,
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
-        self.network = network
-        self.knowledge = knowledge
-        self.inference = inference
+        super().__init__(
+            network,
+            knowledge,
+            inference=inference,
+            prior=prior,
+            tempering=tempering,
+            scaling=scaling,
+            steps=steps,
+            batch_size=batch_size,
+            points=points,
+            rejection=rejection,
+            draws=draws,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.noise = noise
-        self.prior = prior
-        self.tempering = tempering
-        self.scaling = scaling
-        self.steps = steps
-        self.batch_size = batch_size
-        self.points = points
-        self.rejection = rejection
-        self.draws = draws
+        self.likelihood = likelihood
         self.output_names = output_names
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of ``X`` and ``y``; every mistake in data or rules is told before training."""
-        seed = _seed(self.random_state)
-        automatic = isinstance(self.tempering, str)
-        if automatic and self.tempering != "auto":
-            raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
-        check_count(
-            steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
-        )
-        y = _one_column(y)
-        task = prepare(
-            MLP() if self.network is None else self.network,
-            X,
-            y,
-            () if self.knowledge is None else self.knowledge,
-            inference=self.inference,
-            likelihood=Gaussian(self.noise),
-            prior=Normal() if self.prior is None else self.prior,
-            tempering=1.0 if automatic else self.tempering,
-            scaling=self.scaling,
-            points=self.points,
-            rejection=self.rejection,
-            sample_weight=sample_weight,
-            columns=None,
-            outputs=self.output_names,
-            seed=seed,
-        )
-        with progress_bar(self.verbose) as report:
-            self.tempering_choice_ = None
-            if automatic and task.engine.races:
-                report.stage("choosing the tempering")
-                self.tempering_choice_ = choose_tempering(
-                    task.engine, task.problem, task.data, seed
-                )
-                task = task.tempered(self.tempering_choice_.value)
-            report.stage("compiling")
-            solution = train(
-                task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
-            )
-            report.stage("checking draws")
-            self._keep(solution)
-            self._columns(X, task)
-        self._warn(np.asarray(task.data.weight))
+        targets = one_column(y)
+        task = self._learn(X, targets, sample_weight, self._likelihood(), self.output_names)
+        noise = self.raw_posterior_.noise
+        self.noise_ = float(noise[0]) if len(noise) == 1 else noise
+        self._warn_unless_converged()
+        if self.result_.status == "converged":
+            self._warn_of_collapse(np.asarray(task.data.weight))
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -157,65 +120,27 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def _keep(self, solution: Solution) -> None:
-        """Condition the draws, write the report, and raise or warn where the fit failed."""
-        if solution.result.status == "diverged":
-            raise DivergedError(str(solution.result), solution)
-        if solution.result.status == "infeasible":
-            raise InfeasibleError(str(solution.result), solution.result.rules, solution)
-        # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
-        hard = [k for k, rule in enumerate(solution.rules) if rule.strength.kind == "share"]
-        raw = solution.posterior
-        check = raw.check(solution.rules)
-        obeys = np.all(~check.broken()[:, hard], axis=1)
-        self.acceptance_ = float(np.mean(obeys))
-        stored, result = self._stored(solution, raw.take(obeys), hard)
-        result = result or _missed_when_checked(solution, check)
-        self.solution_, self.result_ = solution, result or solution.result
-        self.raw_posterior_, self.posterior_ = raw, stored
-        self.tempering_ = solution.tempering
-        self.noise_ = float(raw.noise[0]) if len(raw.noise) == 1 else raw.noise
-        self.knowledge_report_ = knowledge_report(
-            solution.rules,
-            solution,
-            check,
-            stored,
-            stored.check(solution.rules),
-            self.acceptance_,
-            self.result_,
-        )
-
-    def _stored(
-        self, solution: Solution, kept: Posterior, hard: list[int]
-    ) -> tuple[Posterior, Result | None]:
-        """Draw and reject until enough draws are stored; too low an acceptance is said, not hidden."""
-        rules = [solution.rules[k] for k in hard]
-        if self.acceptance_ < LEAST_ACCEPTANCE:
-            message = (
-                f"only {self.acceptance_:.1%} of drawn functions obey every hard rule; give more "
-                "steps, or loosen the rules that the report shows broken most"
+    def _likelihood(self) -> Likelihood:
+        if self.likelihood is None:
+            return Gaussian(self.noise)
+        if isinstance(self.likelihood, type) or not isinstance(self.likelihood, Likelihood):
+            raise ValueError(
+                "likelihood must be a likelihood such as StudentT() or Poisson(), "
+                f"got {self.likelihood!r}"
             )
-            often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
-            names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
-            names = tuple(dict.fromkeys((*solution.result.rules, *names)))
-            return (kept if len(kept) else solution.posterior), Result(
-                "acceptance too low", message, names
+        if self.noise != "learned":
+            raise ValueError(
+                f"noise={self.noise!r} goes with likelihood=None only; say it in the likelihood, as "
+                f"in StudentT(noise=0.1), and leave noise out (got likelihood={self.likelihood!r})"
             )
-        if not solution.fitted.endless:
-            return kept, None
-        batch = len(solution.posterior)
-        # twice what the acceptance suggests is more than luck can use up
-        rounds = 2 + int(2 * self.draws / (batch * self.acceptance_))
-        for number in range(1, rounds):
-            if len(kept) >= self.draws:
-                break
-            kept = kept.joined(solution.more(batch, number).condition(rules)[0])
-        return kept.take(np.arange(min(self.draws, len(kept)))), None
+        return self.likelihood
 
-    def _warn(self, weight: np.ndarray) -> None:
-        """Say what a user should know before trusting the model."""
-        if self.result_.status != "converged":
-            warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+    def _warn_of_collapse(self, weight: np.ndarray) -> None:
+        """Say that the prior has won, where variance explained can tell.
+
+        Not so of outliers that `StudentT` leaves alone, nor of counts that are mostly chance.
+        """
+        if not isinstance(self.posterior_.likelihood, Gaussian):
             return
         columns = self.posterior_.columns
         mean = self.posterior_.predict(columns.rows).mean
@@ -233,41 +158,6 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-
-    def _columns(self, X: Any, task: Task) -> None:
-        self.n_features_in_ = len(task.columns.inputs)
-        self.output_names_ = task.columns.outputs
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
-
-    def _read(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "posterior_")
-        values, names = read_inputs(X)
-        expected = self.posterior_.columns.inputs
-        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
-            missing = [name for name in expected if name not in names]
-            extra = [name for name in names if name not in expected]
-            if missing or extra:
-                raise DataError(
-                    "The feature names should match those that were passed during fit.\n"
-                    + (f"Feature names unseen at fit time: {extra}\n" if extra else "")
-                    + (
-                        f"Feature names seen at fit time, yet now missing: {missing}\n"
-                        if missing
-                        else ""
-                    )
-                )
-            if names != expected:
-                raise DataError(
-                    "The feature names should match those that were passed during fit.\n"
-                    f"Feature names must be in the same order as they were in fit: {expected}\n"
-                )
-        if values.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {values.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return values
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if values.shape[-1] == 1 else values
@@ -304,46 +194,190 @@ class PRBNNRegressor(RegressorMixin, BaseEstimator):
         return self._shaped(self.posterior_.samples(rows, random_state))
 
 
-def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
-    """Rules are trained on a block of points at a time; the dense check has the last word."""
-    units = solution.posterior.bind(solution.rules, 8).units
-    missed = tuple(
-        rule.label
-        for place, rule in enumerate(solution.rules)
-        if not meets(rule, units[place], check, place)
-    )
-    if not missed:
-        named = [rule for rule in solution.rules if rule.label in solution.result.rules]
-        averages = named and all(rule.strength.kind != "share" for rule in named)
-        return Result("converged") if averages else None
-    names = " and ".join(map(repr, missed))
-    message = f"{names} not met when checked densely; give more steps or points"
-    return Result("budget spent", message, missed)
+class PRBNNClassifier(ClassifierMixin, Estimator):
+    """A Bayesian neural network for classes, whose probabilities obey the knowledge it is given.
 
+    Rules speak of the probability of a class, named by its label: ``AtMost(0.2, of="late")``. Two
+    classes share one probability, that of ``classes_[1]``; a rule need not name it.
 
-def _one_column(y: Any) -> Any:
-    """A column vector where a vector was expected is read as one, with scikit-learn's warning."""
-    if y is None:
-        raise DataError("this estimator requires y to be passed, but the target y is None")
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; use y.ravel()",
-            DataConversionWarning,
-            stacklevel=3,
+    Parameters
+    ----------
+    network : declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None
+    knowledge : list of rules on probabilities, in the units and column names of the data
+    inference : "bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine with
+        its options
+    prior : prior over weights; Normal(0, 1) if None
+    tempering : weight of the KL term; "auto" chooses it by held-out score
+    scaling : of the inputs: "minmax", "standard" or "none"
+    steps : training budget; the engine's own if None
+    batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
+    points : at how many points of its region a rule is tried a step
+    rejection : share of drawn functions that may break a hard rule and be rejected; less of it
+        means more pressure and narrower bands; the engine's own if None
+    draws : how many functions are stored
+    random_state : seed
+    verbose : True shows progress; None shows it in a terminal
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted; columns of probabilities are in this order
+    posterior_ : stored draws; every one obeys the rules that are hard without a tolerance, at all
+        points checked, unless result_ says that acceptance is too low
+    raw_posterior_ : draws before any was rejected
+    acceptance_ : share of raw draws that obey every hard rule
+    knowledge_report_ : table of the rules
+    result_ : how the fit ended
+    solution_, tempering_, output_names_, n_features_in_, feature_names_in_ : the rest of the record
+
+    >>> import numpy as np
+    >>> from prbnn import MLP, Increasing, PRBNNClassifier
+    >>> dose = np.linspace(0, 1, 40)[:, None]
+    >>> cured = np.where(dose.ravel() + 0.3 * np.sin(40 * dose.ravel()) > 0.5, "yes", "no")
+    >>> model = PRBNNClassifier(
+    ...     MLP((8,)), [Increasing("x")], tempering=0.2, draws=50, random_state=0
+    ... ).fit(dose, cured)
+    >>> model.predict([[0.1], [0.9]]).tolist()
+    ['no', 'yes']
+    >>> chance = model.sample_functions(dose)[:, :, 1]  # of "yes", for every stored draw
+    >>> bool(np.all(np.diff(chance, axis=1) > -1e-4))
+    True
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows of ``X`` and their labels; every mistake is told before training.
+
+        A row of no weight is no row, and a class that has no other is no class.
+        """
+        labels = _labels(one_column(y))
+        classes = _classes(labels, sample_weight)
+        two = len(classes) == 2
+        targets = (labels[:, None] == classes).astype(float)[:, two:]
+        outputs = [str(label) for label in classes[two:]]
+        _check_subjects(self.knowledge, classes, outputs)
+        likelihood = Bernoulli() if two else Categorical()
+        self._learn(X, targets, sample_weight, likelihood, outputs)
+        self.classes_ = classes
+        self._warn_unless_converged()
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        probability = self.predict_proba(X)
+        return self.classes_[np.argmax(probability, axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class (rows, classes), the mean over stored draws."""
+        mean = self.predict_all(X).mean
+        return mean / mean.sum(axis=1, keepdims=True)
+
+    def predict_all(self, X: Any) -> Prediction:
+        """Probabilities and their uncertainty, (rows, classes).
+
+        `epistemic` is the standard deviation of a probability over stored draws: what more data
+        would lessen. `aleatoric` is that of a class given its probability, sqrt(p (1 - p)).
+        """
+        rows = self._read(X)
+        found = self.posterior_.predict(rows)
+        if len(self.classes_) > 2:
+            return found
+        return Prediction(
+            _with_first(found.mean),
+            np.repeat(found.epistemic, 2, axis=1),
+            np.repeat(found.aleatoric, 2, axis=1),
         )
-        return y.ravel()
-    return y
+
+    def sample_functions(self, X: Any) -> np.ndarray:
+        """Probabilities of every stored draw at every row, (draws, rows, classes)."""
+        rows = self._read(X)
+        probability = self.posterior_.functions(rows)
+        return probability if len(self.classes_) > 2 else _with_first(probability)
+
+    def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
+        """New labels (draws, rows), each drawn with its draw's probabilities."""
+        rows = self._read(X)
+        chosen = self.posterior_.samples(rows, random_state)
+        chosen = chosen if len(self.classes_) > 2 else _with_first(chosen)
+        return self.classes_[np.argmax(chosen, axis=-1)]
 
 
-def _seed(random_state: Any) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if not (whole and 0 <= random_state < 2**32):
-        raise ValueError(
-            "random_state must be None, a RandomState or a whole number from 0 to 4294967295, "
-            f"got {random_state!r}"
+def _with_first(second: np.ndarray) -> np.ndarray:
+    """Both of two classes, from the one that is modelled."""
+    return np.concatenate([1 - second, second], axis=-1)
+
+
+def _labels(y: Any) -> np.ndarray:
+    """One label a row, whatever library holds them."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        _refuse_absent(series.null_count())
+        y = series.to_numpy()
+    # as they are: numpy would turn a list of numbers and text into text
+    labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    if labels.ndim != 1:
+        raise DataError(
+            f"y must hold one label a row, got shape {labels.shape}; fit one classifier a target, or "
+            "wrap this one in sklearn.multioutput.MultiOutputClassifier"
         )
-    return int(random_state)
+    values = labels.tolist()
+    _refuse_absent(sum(value is None or value != value for value in values))
+    kinds = sorted({type(value).__name__ for value in values})
+    if "str" in kinds:
+        if len(kinds) > 1:
+            raise DataError(f"y mixes {' and '.join(kinds)} labels; turn all of them into text")
+        return labels
+    if labels.dtype.kind == "O":
+        labels = np.array(values)
+    if labels.dtype.kind == "f":
+        _refuse_continuous(labels)
+    return labels
+
+
+def _refuse_absent(count: int) -> None:
+    if count:
+        raise DataError(f"y has {count} missing label(s) (NaN or None); drop those rows first")
+
+
+def _refuse_continuous(labels: np.ndarray) -> None:
+    broken = labels[(labels != np.round(labels)) | ~np.isfinite(labels)]
+    if len(broken):
+        raise DataError(
+            f"Unknown label type: continuous. y holds numbers such as {broken[0]:g}, not classes; use "
+            "PRBNNRegressor, or cut y into classes first, for instance with numpy.digitize"
+        )
+
+
+def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """The sorted labels of the rows that count; a weight that is wrong is refused later."""
+    weight = np.ones(1) if sample_weight is None else np.asarray(sample_weight, float)
+    counted = weight > 0 if weight.shape == labels.shape and np.any(weight > 0) else slice(None)
+    classes = np.unique(labels[counted])
+    if len(classes) < 2:
+        only = (
+            f"every row that counts is {str(classes[0])!r}" if len(classes) else "there are no rows"
+        )
+        raise DataError(
+            f"a classifier needs at least two classes in y, got {len(classes)} class: {only}; check "
+            "that the right column was chosen and that no filter has removed the others"
+        )
+    return classes
+
+
+def _check_subjects(
+    knowledge: Sequence[Rule] | None, classes: np.ndarray, outputs: list[str]
+) -> None:
+    """A label that is no output would otherwise be read as a formula, and ``"0"`` as a number."""
+    for rule in named(() if knowledge is None else knowledge):
+        subject = rule.of
+        if not isinstance(subject, str) or subject in outputs:
+            continue
+        if len(classes) == 2 and subject == str(classes[0]):
+            raise KnowledgeError(
+                f"rule {rule.label!r}: of two classes, the probability of {outputs[0]!r} is the one "
+                f"output; state the rule for it, or write of='1 - `{outputs[0]}`'"
+            )
+        if subject.strip().replace(".", "", 1).lstrip("-").isdigit():
+            raise KnowledgeError(
+                f"rule {rule.label!r}: no class {subject!r}{nearest(subject, outputs)}"
+            )

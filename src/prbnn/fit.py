@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.enforcement.pressure import REJECTION, Enforcement
+from prbnn.enforcement.pressure import Enforcement
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Draws, Engine
 from prbnn.inference.problem import Batch, Problem
@@ -22,12 +22,17 @@ from prbnn.model.networks import Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
 from prbnn.outcome import Record, history_of, plateau, result_of
+from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
-from prbnn.solution import Progress, Solution
+from prbnn.solution import Progress, Result, Solution
 from prbnn.task import Task, check_count, number, prepare, seeds
 from prbnn.training import Carry, Data, Means, Plan, run_chunk
 
 RAW_DRAWS = 1000
+EVERY_DRAW = 10**9
+# tables with more rows than this are trained on batches of so many
+MANY_ROWS = 4096
+BATCH_ROWS = 1024
 # no step has this number, so the start has a key of its own
 START = 2**31 - 1
 
@@ -46,8 +51,8 @@ def fit(
     steps: int | None = None,
     batch_size: int | None = None,
     points: int = 64,
-    rejection: float = REJECTION,
-    draws: int = RAW_DRAWS,
+    rejection: float | None = None,
+    draws: int | None = None,
     sample_weight: Any = None,
     columns: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -65,8 +70,10 @@ def fit(
     - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
     - ``points``: at how many points of each rule's region a step tries it
     - ``rejection``: share of drawn functions that may break a hard rule without a tolerance, and be
-      rejected by conditioning; less of it means more pressure and a narrower posterior
-    - ``draws``: how many raw functions the returned posterior holds
+      rejected by conditioning; less of it means more pressure and a narrower posterior. None is the
+      engine's own
+    - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
+      of an engine with a fixed number of members or kept draws
 
     >>> from prbnn import AtLeast, MLP, Normal
     >>> solution = fit(MLP(hidden=()), [[0.0], [1.0]], [0.2, -0.1], [AtLeast(0)], steps=50)
@@ -103,7 +110,8 @@ def fit(
 
 
 @eqx.filter_jit
-def _start(engine: Engine, problem: Problem, enforcement: Enforcement, key: Array) -> Carry:
+def start(engine: Engine, problem: Problem, enforcement: Enforcement, key: Array) -> Carry:
+    """Everything as it is before the first step."""
     state = engine.init(problem, jax.random.fold_in(key, START))
     return Carry(state, enforcement.init(), key, jnp.zeros((), int))
 
@@ -113,7 +121,7 @@ def train(
     steps: int | None = None,
     *,
     batch_size: int | None = None,
-    draws: int = RAW_DRAWS,
+    draws: int | None = None,
     early_stopping: bool = True,
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
@@ -122,14 +130,11 @@ def train(
     began = time.perf_counter()
     steps = int(steps or task.engine.steps)
     chunk, sampler = task.engine.chunk, task.engine.block > 1
-    settle = max(1, steps // 2 if sampler else steps // 3)
-    plan = Plan(*map(number, (steps - settle, settle, _warmup(task, steps), steps)))
-    carry = _start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
+    settle = _settle(task.engine, steps)
+    plan = plan_of(task, steps)
+    carry = start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
     parts = (task.engine, task.problem, task.enforcement, task.data)
-    if task.engine.full_batch:
-        batch_size = None
-    elif batch_size is None and task.data.x.shape[0] > 4096:
-        batch_size = 1024
+    batch_size = rows_a_step(task, batch_size)
 
     def advance(carry: Carry, plan: Plan, count: int) -> tuple[Carry, Means]:
         return run_chunk(*parts, plan, carry, jnp.asarray(count, jnp.int32), batch_size)
@@ -160,17 +165,36 @@ def train(
                 settle_start=number(step), settle_length=number(settle), steps=number(steps)
             )
             settled = True
-    carry = carry._replace(engine=_finish(task.engine, task.problem, carry.engine, task.data))
+    carry = carry._replace(engine=finish(task.engine, task.problem, carry.engine, task.data))
     ran = time.perf_counter()
-    return _solution(
+    return solution_of(
         task, carry, record, status, draws, step, compiled - began, ran - compiled, seed
     )
+
+
+def plan_of(task: Task, steps: int) -> Plan:
+    """When a run of so many steps settles and when its duals may move."""
+    settle = _settle(task.engine, steps)
+    return Plan(*map(number, (steps - settle, settle, _warmup(task, steps), steps)))
+
+
+def _settle(engine: Engine, steps: int) -> int:
+    return max(1, steps // 2 if engine.block > 1 else steps // 3)
+
+
+def rows_a_step(task: Task, batch_size: int | None) -> int | None:
+    """The batch size to train with; None is all rows."""
+    if task.engine.full_batch:
+        return None
+    if batch_size is None and task.data.x.shape[0] > MANY_ROWS:
+        return BATCH_ROWS
+    return batch_size
 
 
 def _warmup(task: Task, steps: int) -> int:
     """Steps before duals move: a Newton step needs draws that already have their spread."""
     if task.engine.block > 1:
-        return 2 * task.engine.block
+        return max(2 * task.engine.block, steps // 8)
     newton = any(rule.strength.kind not in ("soft", "prior", "share") for rule in task.rules)
     return min(1000, steps // 5) if newton else min(200, steps // 10)
 
@@ -199,22 +223,29 @@ def _progress(step: int, steps: int, means: Means, task: Task) -> Progress:
     )
 
 
-def _solution(
+def solution_of(
     task: Task,
     carry: Carry,
     record: Record,
     status: str,
-    draws: int,
+    draws: int | None,
     step: int,
     seconds_compile: float,
     seconds_run: float,
     seed: int,
 ) -> Solution:
+    """What a trained carry amounts to: draws, the verdict on how it ended, and its history."""
     fitted = FittedTask(task, carry.engine, seed)
-    posterior = fitted.draw(draws, 0)
+    every = RAW_DRAWS if task.engine.endless else EVERY_DRAW
+    posterior = fitted.draw(every if draws is None else draws, 0)
     location, scale = _moments(task, carry.engine, posterior)
     history = history_of(record, task.units)
+    diagnostics = _diagnostics(carry.engine, posterior)
     result = result_of(task, carry, record, status)
+    if result.status == "converged" and diagnostics is not None and not diagnostics.mixed:
+        result = Result(
+            "budget spent", f"the chains have not mixed ({diagnostics}); give more steps"
+        )
     tail = max(1, len(record) // 6)
     duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.rules))
     return Solution(
@@ -230,6 +261,7 @@ def _solution(
         seconds_compile=seconds_compile,
         seconds_run=seconds_run,
         fitted=fitted,
+        diagnostics=diagnostics,
     )
 
 
@@ -271,6 +303,20 @@ class FittedTask(NamedTuple):
         return float(_evidence(engine, problem, self.state, Draws(*draws), self.task.data))
 
 
+def _diagnostics(state: Any, posterior: Posterior) -> Diagnostics | None:
+    """Of engines whose state keeps draws by chain, where none were left out."""
+    reservoir = getattr(state, "reservoir", None)
+    if reservoir is None or len(posterior) != np.prod(reservoir.vectors.shape[:2]):
+        return None
+    counted = max(1.0, float(reservoir.counted))
+    return diagnose(
+        posterior,
+        reservoir.vectors.shape[0],
+        int(reservoir.divergences),
+        float(reservoir.acceptance) / counted,
+    )
+
+
 def _moments(task: Task, state: Any, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of every weight, exactly where the engine knows them."""
     if isinstance(task.engine, BayesByBackprop):
@@ -284,7 +330,8 @@ def _all_rows(data: Data) -> Batch:
 
 
 @eqx.filter_jit
-def _finish(engine: Engine, problem: Problem, state: Any, data: Data) -> Any:
+def finish(engine: Engine, problem: Problem, state: Any, data: Data) -> Any:
+    """The engine's last work, on all rows."""
     return engine.finish(problem, state, _all_rows(data))
 
 

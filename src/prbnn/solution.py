@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from prbnn.knowledge.rules import Rule
+from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
 
 Status = Literal["converged", "budget spent", "infeasible", "diverged", "acceptance too low"]
@@ -75,6 +76,7 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
+    - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     """
 
@@ -90,6 +92,7 @@ class Solution:
     seconds_compile: float
     seconds_run: float
     fitted: Fitted
+    diagnostics: Diagnostics | None = None
 
     def more(self, count: int, number: int) -> Posterior:
         """A further posterior of ``count`` raw draws; another ``number``, other draws."""
@@ -99,3 +102,26 @@ class Solution:
     def elbo(self) -> float:
         """E_q log p(y | x, w) - KL(q || prior), from the posterior's draws."""
         return self.fitted.elbo(self.posterior)
+
+    def effective_draws(self, values: np.ndarray) -> float:
+        """How many independent draws ``values``, one a draw of the posterior, are worth."""
+        if self.diagnostics is None:
+            return float(len(values))
+        return effective_draws(values, self.diagnostics.chains)
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ reads them: weights by chain, and predictions at the training rows."""
+        try:
+            import arviz  # ty: ignore[unresolved-import]
+        except ImportError as error:
+            raise ImportError(
+                "to_arviz() needs ArviZ: install it with pip install 'prbnn[arviz]'"
+            ) from error
+        chains = 1 if self.diagnostics is None else self.diagnostics.chains
+        rows = self.posterior.columns.rows
+        return arviz.from_dict(
+            posterior={
+                "weights": by_chain(np.asarray(self.posterior.draws), chains),
+                "prediction": by_chain(self.posterior.functions(rows), chains),
+            }
+        )

@@ -65,7 +65,7 @@ def prepare(
     tempering: float,
     scaling: Kind,
     points: int,
-    rejection: float,
+    rejection: float | None,
     sample_weight: Any,
     columns: Sequence[str] | None,
     outputs: Sequence[str] | None,
@@ -74,7 +74,7 @@ def prepare(
     """Read and check everything, and put it into arrays; no training yet."""
     if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
-    if not (is_number(rejection) and 0 < rejection < 1):
+    if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
     rules = named(knowledge)
@@ -98,14 +98,18 @@ def prepare(
         knowledge=bound if rules else None,
         prior_mean=jnp.asarray(prior_mean, float),
         prior_sd=jnp.asarray(prior_sd, float),
-        likelihood_start=jnp.asarray(likelihood.start(scale.output_scale, table.targets), float),
+        likelihood_start=jnp.asarray(
+            likelihood.start(scale.output_scale, table.targets, weight), float
+        ),
         tempering=number(tempering),
-        points_width=min(_points(rules, points, len(table.inputs)), POOL_POINTS),
+        points_width=min(_points(rules, points, len(table.inputs), engine), POOL_POINTS),
     )
     return Task(
         engine=engine,
         problem=problem,
-        enforcement=enforcement_of(rules, bound.units, rows, rejection, tempering, engine.block),
+        enforcement=enforcement_of(
+            rules, bound.units, rows, rejection or engine.rejection, tempering, engine.block
+        ),
         data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
         rules=rules,
         units=f_units(rules, bound.units),
@@ -115,12 +119,16 @@ def prepare(
     )
 
 
-def _points(rules: Sequence[Rule], points: int, inputs: int) -> int:
-    """Whether a whole function obeys cannot be told from a few points, less so over many inputs."""
+def _points(rules: Sequence[Rule], points: int, inputs: int, engine: Engine) -> int:
+    """Whether a whole function obeys cannot be told from a few points, less so over many inputs.
+
+    Nor from points that stay the same from step to step, as a density needs them to.
+    """
     kinds = {rule.strength.kind for rule in rules}
     if "probable functions" in kinds:
         return max(points, FUNCTION_POINTS)
-    return max(points, SURFACE_POINTS) if "share" in kinds and inputs > 1 else points
+    many = "share" in kinds and (inputs > 1 or engine.full_batch)
+    return max(points, SURFACE_POINTS) if many else points
 
 
 def seeds(seed: int) -> list[int]:

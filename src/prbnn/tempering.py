@@ -7,6 +7,7 @@ better prediction; so the weight is chosen by held-out log predictive density.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -45,15 +46,30 @@ class Chosen:
         return f"tempering {self.value:g}, by held-out log density a row ({tried})"
 
 
+class Entry(NamedTuple):
+    """One problem in the race: its rows, which of them each fold holds out, and a key a fold."""
+
+    problem: Problem
+    enforcement: Enforcement
+    data: Data
+    held: Array
+    keys: Array
+
+
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
     """The largest candidate that is within one standard error of the best.
 
     Larger is closer to Bayes' rule and keeps the posterior wide, so ties go to it.
     """
-    rows = int(data.count)
-    if rows < FEWEST_ROWS:
+    if int(data.count) < FEWEST_ROWS:
         return Chosen(FALLBACK, {})
-    generator = np.random.default_rng(seed)
+    entry = entry_of(problem, data, seed)
+    return verdict(race(engine, entry), entry.data)
+
+
+def entry_of(problem: Problem, data: Data, seed: int) -> Entry:
+    """The problem without its rules, on at most MOST_ROWS rows in random folds."""
+    generator, rows = np.random.default_rng(seed), int(data.count)
     if rows > MOST_ROWS:
         pick = generator.permutation(rows)[:MOST_ROWS]
         data = Data(data.x[pick], data.y[pick], data.weight[pick], jnp.asarray(MOST_ROWS, float))
@@ -61,15 +77,16 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
     fold = np.full(data.x.shape[0], -1)
     fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
-    # a shorter run at a higher rate goes about as far as the long one will
-    engine = engine.hasty(HASTE, FASTEST)
     bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
     none = enforcement_of([], np.zeros(0), float(rows))
-    keys = jax.random.split(jax.random.key(seed), FOLDS)
-    density = np.asarray(
-        _race(engine, bare, none, data, held, jnp.asarray(CANDIDATES, float), keys)
-    )[:, :rows]
+    return Entry(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
+
+
+def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
+    """The choice, from the held-out log density (candidates, rows) that a race found."""
+    rows = int(data.count)
     weight = np.asarray(data.weight)[:rows]
+    density = np.asarray(density)[:, :rows]
     scores = np.average(density, axis=1, weights=weight)
     best = int(np.argmax(scores))
     spread = (density[best] - density) - (scores[best] - scores)[:, None]
@@ -82,16 +99,12 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
 
 
 @eqx.filter_jit
-def _race(
-    engine: Engine,
-    problem: Problem,
-    enforcement: Enforcement,
-    data: Data,
-    held: Array,
-    candidates: Array,
-    keys: Array,
-) -> Array:
+def race(engine: Engine, entry: Entry) -> Array:
     """Held-out log predictive density of every row (candidates, rows), all runs in one vmap."""
+    # a shorter run at a higher rate goes about as far as the long one will
+    engine = engine.hasty(HASTE, FASTEST)
+    problem, enforcement, data, held, keys = entry
+    candidates = jnp.asarray(CANDIDATES, float)
     plan = Plan(*(jnp.asarray(v, float) for v in (STEPS * 2 // 3, STEPS // 3, 0, STEPS)))
 
     def one(tempering: Array, held: Array, key: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,25 @@ def demo(
 
 
 @study_app.command()
+def simulation1(
+    engines: Annotated[
+        str, typer.Option(help="Engines to run, with commas between; all by default.")
+    ] = "bbb,dropout,svgd,ensemble,laplace,sghmc,nuts",
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
+        "simulation1.png"
+    ),
+) -> None:
+    """Simulation 1: every engine with and without knowledge, beside OC-BNN's published draws.
+
+    Example: prbnn study simulation1 --engines bbb,nuts --json records.json
+    """
+    from prbnn.cli.simulation1 import study as run
+
+    run([name.strip() for name in engines.split(",")], json, out)
+
+
+@study_app.command()
 def simulation2(
     seeds: Annotated[
         int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
@@ -64,3 +84,33 @@ def simulation2(
     from prbnn.cli.simulation2 import study as run
 
     run(seeds, first, json, out)
+
+
+class UciTables(StrEnum):
+    """Which tables of the UCI study to run."""
+
+    both = "both"
+    uci = "uci"
+    knowledge = "knowledge"
+
+
+@study_app.command()
+def uci(
+    data: Annotated[Path, typer.Option(help="Folder that holds uci_splits, auto_mpg and airfoil.")],
+    sets: Annotated[
+        str | None, typer.Option(help="Names with commas between; all sets if left out.")
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, max=20, help="How many of the 20 splits.")] = 20,
+    engines: Annotated[
+        str, typer.Option(help="Engines of the first table, with commas between.")
+    ] = "bbb,ensemble,sghmc",
+    tables: Annotated[UciTables, typer.Option(help="Which tables to run.")] = UciTables.both,
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+) -> None:
+    """UCI regression on the standard splits, beside published numbers; and what knowledge adds.
+
+    Example: prbnn study uci --data data --sets yacht,boston --splits 2
+    """
+    from prbnn.cli.uci import study as run
+
+    run(data, sets, splits, engines, tables.value, json)

@@ -56,7 +56,7 @@ LARGE = 10.0
 # how many times its tolerance counts as far, and when a stall is one
 DAMPING = 0.2
 FAR = 9.0
-SHARE_STEP = 0.5
+SHARE_STEP = 0.35
 STALLED_BLOCKS = 12
 # surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
 SOFTNESS = (0.5, 0.01)

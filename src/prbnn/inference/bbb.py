@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
@@ -45,6 +46,7 @@ class BayesByBackprop:
 
     name: ClassVar[str] = "bbb"
     block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = True
     races: ClassVar[bool] = True

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
@@ -46,6 +47,7 @@ class Dropout:
 
     name: ClassVar[str] = "dropout"
     block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = True
     races: ClassVar[bool] = True

@@ -66,6 +66,8 @@ class Engine(Protocol):
     - `name`: as in ``inference="..."``
     - `steps`: the budget unless one is given; `chunk`: steps between two looks from Python
     - `block`: steps for which a sampler holds its pressure; 1 for engines that follow at once
+    - `rejection`: the share of its draws that may break a hard rule and be rejected. A sampler's kept
+      draws are the posterior under the rule whatever its pressure was, so it presses less
     - `full_batch`: whether it needs all rows at every step
     - `endless`: whether it can always be asked for more draws
     - `races`: whether the tempering can be chosen by short runs of it
@@ -74,6 +76,7 @@ class Engine(Protocol):
 
     name: ClassVar[str]
     block: ClassVar[int]
+    rejection: ClassVar[float]
     full_batch: ClassVar[bool]
     endless: ClassVar[bool]
     races: ClassVar[bool]

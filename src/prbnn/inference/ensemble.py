@@ -13,6 +13,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
 from prbnn.inference.members import (
     State,
@@ -45,6 +46,7 @@ class Ensemble:
 
     name: ClassVar[str] = "ensemble"
     block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = True

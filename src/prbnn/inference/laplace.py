@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference import members
 from prbnn.inference.engine import Draws, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
@@ -44,6 +45,7 @@ class Laplace:
 
     name: ClassVar[str] = "laplace"
     block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = True
     races: ClassVar[bool] = True

@@ -20,6 +20,7 @@ from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
 
 FIRST_WINDOW = 25
+FIRST_STEP = 0.01
 # the mass is learned in this stretch of the warm-up; before and after, the step size alone
 SLOW = (0.1, 0.9)
 
@@ -63,6 +64,7 @@ class NUTS:
 
     name: ClassVar[str] = "nuts"
     block: ClassVar[int] = 20
+    rejection: ClassVar[float] = 0.5
     full_batch: ClassVar[bool] = True
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = False
@@ -83,7 +85,7 @@ class NUTS:
         mass = jnp.concatenate([problem.prior_sd**2, jnp.ones(problem.likelihood_start.size)])
         return State(
             start,
-            begin(0.01),
+            _typed(begin(FIRST_STEP)),
             mass,
             _no_spread(start, jnp.asarray(float(FIRST_WINDOW))),
             empty(start, self.keep),
@@ -152,7 +154,7 @@ class NUTS:
         begin, _, tuned = self._tuning()
         return state._replace(
             inverse_mass=jnp.where(ends, mass, state.inverse_mass),
-            step_size=_when(ends, begin(tuned(state.step_size)), state.step_size),
+            step_size=_when(ends, _typed(begin(tuned(state.step_size))), state.step_size),
             spread=_when(ends, _no_spread(state.chains, 2 * spread.window), spread),
         )
 
@@ -171,6 +173,15 @@ class NUTS:
 
 def _no_spread(start: Array, window: Array) -> Spread:
     return Spread(jnp.zeros_like(start), jnp.zeros(start.shape[1]), jnp.zeros(()), window)
+
+
+def _typed(state: Any) -> Any:
+    """Numbers as arrays of a type of their own: weakly typed ones would compile the loop twice."""
+    kind = jnp.zeros(()).dtype
+    return jax.tree.map(
+        lambda a: jnp.asarray(a, jnp.int32 if jnp.issubdtype(jnp.asarray(a).dtype, int) else kind),
+        state,
+    )
 
 
 def _when(condition: Array, then: Any, otherwise: Any) -> Any:

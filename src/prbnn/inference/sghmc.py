@@ -58,6 +58,7 @@ class SGHMC:
 
     name: ClassVar[str] = "sghmc"
     block: ClassVar[int] = 100
+    rejection: ClassVar[float] = 0.5
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = False

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference.engine import Draws, Info, Pace, above_zero
 from prbnn.inference.members import State, ascend, averaged, drawn, restarted, start
 from prbnn.inference.problem import Batch, Problem
@@ -42,6 +43,7 @@ class SVGD:
 
     name: ClassVar[str] = "svgd"
     block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = False

@@ -132,14 +132,23 @@ class OneOf(Rule):
 class Outside(Rule):
     """The output avoids every one of several intervals: score = min_k max(low_k - r, r - high_k).
 
+    With ``smooth=(t0, t1)`` the score is OC-BNN's own, -sum_k c(r - high_k) c(low_k - r) with
+    c(z) = (1 - tanh(t0 z)) (1 - tanh(t1 z)) / 4: about -1 inside an interval and 0 outside, smooth
+    between. Its authors use (15, 2) and ``.in_prior(1e4)``.
+
     >>> Outside([(1, 3)]).describe()
     'output not in [1, 3]'
     """
 
     intervals: Sequence[tuple[Bound, Bound]]
+    smooth: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         _intervals(self, self.intervals)
+        if self.smooth is not None and not (
+            len(self.smooth) == 2 and all(is_number(t) and t > 0 for t in self.smooth)
+        ):
+            raise KnowledgeError(f"Outside: smooth is two numbers above 0, got {self.smooth!r}")
         super().__post_init__()
 
     def describe(self) -> str:

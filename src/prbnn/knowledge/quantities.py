@@ -98,6 +98,11 @@ def quantity_of(
         except ExpressionError as error:
             hint = nearest(of, columns.outputs) if of.isidentifier() else ""
             raise KnowledgeError(f"of={of!r}: {error}{hint}") from None
+        if not set(transform.names) & set(columns.outputs):
+            raise KnowledgeError(
+                f"of={of!r} names no output, so no network could change it; outputs: "
+                f"{', '.join(columns.outputs)}"
+            )
     elif not callable(of):
         raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
     unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)

@@ -76,6 +76,21 @@ class _Union(BoundRule):
         return jnp.min(jnp.maximum(lower - level, level - upper))
 
 
+class _Smooth(BoundRule):
+    """Outside several intervals, as OC-BNN scores it; the score has no unit."""
+
+    quantity: Quantity
+    per_unit: Float[Array, " sharpness"]
+
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
+        level = self.quantity.level(function, x)
+
+        def below(z: Array) -> Array:
+            return jnp.prod(1 - jnp.tanh(z[..., None] * self.per_unit), axis=-1) / 4
+
+        return -jnp.sum(below(level - known["upper"]) * below(known["lower"] - level))
+
+
 class _Slope(BoundRule):
     """Limits on d level / d x, with x in standard deviations of its column."""
 
@@ -261,9 +276,14 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
     upper = np.stack([at_points(b, columns, points, "high end") for _, b in rule.intervals], axis=1)
     for k in range(lower.shape[1]):
         _check_order(columns, points, lower[:, k], upper[:, k])
+    known = _known(lower=_level(lower, shift, unit), upper=_level(upper, shift, unit))
+    smooth = getattr(rule, "smooth", None)
+    if smooth is not None:
+        sharpness = jnp.asarray(np.array(smooth) * unit, float)
+        return _Smooth(**_common(rule, 1.0), known=known, quantity=quantity, per_unit=sharpness)
     return _Union(
         **_common(rule, unit),
-        known=_known(lower=_level(lower, shift, unit), upper=_level(upper, shift, unit)),
+        known=known,
         quantity=quantity,
         inside=isinstance(rule, bounds.OneOf),
     )

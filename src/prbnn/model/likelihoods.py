@@ -47,8 +47,13 @@ class Likelihood(Protocol):
         """How many outputs the network needs for so many targets."""
         ...
 
-    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """First value of the likelihood's own parameters; targets are in the user's units."""
+    def start(
+        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
+    ) -> np.ndarray:
+        """First value of the likelihood's own parameters; targets are in the user's units.
+
+        A row of weight 2 counts as two rows.
+        """
         ...
 
     def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
@@ -102,7 +107,9 @@ class _Scattered:
     def network_outputs(self, outputs: int) -> int:
         return 2 * outputs if self.noise == "by input" else outputs
 
-    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def start(
+        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
+    ) -> np.ndarray:
         """The log of the scale, in network units."""
         if self.noise == "learned":
             return np.full(len(output_scale), math.log(FIRST_NOISE))
@@ -207,11 +214,13 @@ class Poisson:
     def network_outputs(self, outputs: int) -> int:
         return outputs
 
-    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def start(
+        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
+    ) -> np.ndarray:
         """The log of the mean count, which stays."""
         if np.any(targets < 0) or np.any(targets != np.round(targets)):
             raise ValueError("Poisson: targets must be whole numbers of 0 or above")
-        return np.log(np.maximum(np.mean(targets, axis=0), 1e-3))
+        return np.log(np.maximum(np.average(targets, axis=0, weights=weight), 1e-3))
 
     def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
         rate = jnp.exp(parameters + jnp.clip(values, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
@@ -250,8 +259,15 @@ class _Classes:
     def network_outputs(self, outputs: int) -> int:
         return outputs
 
-    def start(self, output_scale: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def start(
+        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
+    ) -> np.ndarray:
         """Nothing beside the network."""
+        if not np.all(np.isin(targets, (0, 1))):
+            raise ValueError(
+                f"{type(self).__name__}: targets must be 0 or 1, one column a class; "
+                "PRBNNClassifier makes them from labels"
+            )
         return np.zeros(0)
 
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:

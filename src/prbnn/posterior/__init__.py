@@ -1,1 +1,1 @@
-"""Draws of whole functions: prediction, checking and conditioning."""
+"""Draws of whole functions: prediction, checking, conditioning and diagnostics."""

@@ -263,7 +263,9 @@ def _mixture_quantiles(
 ) -> np.ndarray:
     """Quantiles of the mixture the draws stand for, by bisection of its distribution function."""
     shape = (len(levels), *mean.shape[1:])
-    reach = 9 * likelihood.deviation(mean, scale)
+    # no distribution has more than 1/k^2 beyond k standard deviations (Chebyshev)
+    rarest = min(levels.min(), 1 - levels.max())
+    reach = max(9.0, rarest**-0.5) * likelihood.deviation(mean, scale)
     low = np.broadcast_to(np.min(mean - reach, axis=0), shape)
     high = np.broadcast_to(np.max(mean + reach, axis=0), shape)
     for _ in range(30):
@@ -274,7 +276,7 @@ def _mixture_quantiles(
         below = share < levels[:, None, None]
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     middle = (low + high) / 2
-    return middle if likelihood.scales_targets else np.round(middle)
+    return middle if likelihood.scales_targets else np.round(middle) + 0.0
 
 
 @eqx.filter_jit

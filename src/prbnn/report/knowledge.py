@@ -52,12 +52,17 @@ class RuleReport:
 
 @dataclass(frozen=True)
 class KnowledgeReport:
-    """All rules; prints as a table in a terminal and in a notebook."""
+    """All rules; prints as a table in a terminal and in a notebook.
+
+    `fixed` is (stored, drawn) for engines that have a fixed number of draws and cannot make up for
+    those that were rejected.
+    """
 
     rules: tuple[RuleReport, ...]
     acceptance: float
     tempering: float
     result: str
+    fixed: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[RuleReport]:
         return iter(self.rules)
@@ -97,7 +102,12 @@ class KnowledgeReport:
         )
         counted = any(rule.strength == str(Hard()) for rule in self.rules)
         share = f"; {self.acceptance:.1%} of draws obey every hard rule" if counted else ""
-        return f"{self.result}{share}.{scale}"
+        left = ""
+        if self.fixed is not None and self.fixed[0] < self.fixed[1]:
+            left = (
+                f" This engine has {self.fixed[1]} draws and no more; {self.fixed[0]} are stored."
+            )
+        return f"{self.result}{share}.{left}{scale}"
 
     def __str__(self) -> str:
         if not self.rules:
@@ -165,7 +175,8 @@ def knowledge_report(
                 because=rule.because,
             )
         )
-    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(result))
+    fixed = None if solution.fitted.endless else (len(stored), len(solution.posterior))
+    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(result), fixed)
 
 
 def _verdict(

@@ -1,0 +1,144 @@
+"""Every engine on the same three problems: time, memory, held-out score and obedience.
+
+Run `python benchmarks/engines.py`; each fit has a process of its own, so that memory is its own.
+`--engines bbb,nuts` and `--problems curve` choose among them; `--json FILE` keeps the records.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+
+ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
+PROBLEMS = {
+    "curve": "simulation 2: 87 rows, 1 input, MLP 100, three rules",
+    "surface": "made-up plant: 400 rows, 4 inputs, MLP 50, rises with two, never negative",
+    "classes": "made-up screening: 400 rows, 3 inputs, MLP 20, chance rises, a flip changes little",
+}
+
+
+def curve(seed):
+    from prbnn import MLP, PRBNNRegressor
+    from prbnn.studies import simulation2 as simulation
+
+    x, y = simulation.data(seed)
+    generator = np.random.default_rng(seed)
+    held = generator.uniform(0.1, 0.65, 1000)
+    wanted = simulation.truth(held) + generator.normal(0, 0.1, 1000)
+    keep = wanted >= 0
+    return PRBNNRegressor(MLP((100,)), simulation.knowledge("PR-BNN")), (
+        x,
+        y,
+        held[keep, None],
+        wanted[keep],
+    )
+
+
+def surface(seed):
+    from prbnn import MLP, AtLeast, Increasing, PRBNNRegressor
+
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 1, (1400, 4))
+    clean = 2 * x[:, 0] ** 2 + np.sqrt(x[:, 1]) * (0.3 + x[:, 2]) + 0.3 * np.sin(6 * x[:, 3]) + 0.3
+    y = clean + 0.2 * generator.normal(size=len(x))
+    rules = [Increasing("x0"), Increasing("x1"), AtLeast(0)]
+    return PRBNNRegressor(MLP((50,)), rules), (x[:400], y[:400], x[400:], y[400:])
+
+
+def classes(seed):
+    from prbnn import MLP, Compare, Increasing, PRBNNClassifier
+
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 1, (1400, 3))
+    x[:, 2] = generator.integers(0, 2, len(x))
+    chance = 1 / (1 + np.exp(-(6 * x[:, 0] - 3 + np.sin(5 * x[:, 1]))))
+    y = np.where(generator.random(len(x)) < chance, "yes", "no")
+    rules = [Increasing("x0"), Compare({"x2": 1}, within={"x2": 0}, by=0.05)]
+    return PRBNNClassifier(MLP((20,)), rules), (x[:400], y[:400], x[400:], y[400:])
+
+
+def one(problem, engine, seed):
+    """Fit once and say how it went."""
+    model, (x, y, held, wanted) = globals()[problem](seed)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_params(inference=engine, random_state=seed, verbose=False).fit(x, y)
+    seconds = time.perf_counter() - began
+    targets = wanted
+    if problem == "classes":
+        targets = (wanted == model.classes_[1]).astype(float)
+    from prbnn.knowledge.binding import bind_all
+
+    stored, rules = model.posterior_, model.solution_.rules
+    fresh = bind_all(rules, stored.columns, stored.scaling, 4096, margins=False, seed=99)
+    diagnostics = model.solution_.diagnostics
+    return {
+        "problem": problem,
+        "engine": engine,
+        "seconds": seconds,
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "nll": float(-np.mean(stored.log_density(held, targets))),
+        "acceptance": model.acceptance_,
+        "stored": len(stored),
+        "stored_breaking": float(np.mean(~stored.check(rules, fresh).obeys())),
+        "tempering": model.tempering_,
+        "r_hat": diagnostics.r_hat if diagnostics else None,
+        "result": str(model.result_.status),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json")
+    parser.add_argument("--one", nargs=2, metavar=("PROBLEM", "ENGINE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one(*options.one, options.seed)))
+        return
+    records = []
+    for problem in options.problems.split(","):
+        print(f"\n{PROBLEMS[problem]}\n")
+        print(
+            "| engine | seconds | memory MB | held-out NLL | kept of drawn | stored "
+            "| breaking at fresh points | R-hat |"
+        )
+        print("|---|---|---|---|---|---|---|---|")
+        for engine in options.engines.split(","):
+            command = [
+                sys.executable,
+                __file__,
+                "--one",
+                problem,
+                engine,
+                "--seed",
+                str(options.seed),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                print(f"| {engine} | failed: {done.stderr.strip().splitlines()[-1]} |", flush=True)
+                continue
+            record = json.loads(done.stdout.strip().splitlines()[-1])
+            records.append(record)
+            r_hat = "" if record["r_hat"] is None else f"{record['r_hat']:.2f}"
+            print(
+                f"| {engine} | {record['seconds']:.1f} | {record['memory_mb']:.0f} | {record['nll']:.3f} "
+                f"| {record['acceptance']:.0%} | {record['stored']} | {record['stored_breaking']:.1%} "
+                f"| {r_hat} |",
+                flush=True,
+            )
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(records, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

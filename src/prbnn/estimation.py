@@ -1,0 +1,260 @@
+"""What estimators share: parameters, one way to fit, draws kept by the rules, tables read again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from prbnn.errors import DataError, DivergedError, InfeasibleError
+from prbnn.fit import train
+from prbnn.inference.engine import Engine
+from prbnn.knowledge.rules import Rule
+from prbnn.model.likelihoods import Likelihood
+from prbnn.model.networks import MLP, Network
+from prbnn.model.priors import Normal, Prior
+from prbnn.model.scaling import Kind
+from prbnn.posterior.draws import Check, Posterior
+from prbnn.progress import progress_bar
+from prbnn.report.knowledge import knowledge_report, meets
+from prbnn.solution import Result, Solution
+from prbnn.table import read_inputs
+from prbnn.task import Task, check_count, prepare
+from prbnn.tempering import choose_tempering
+
+LEAST_ACCEPTANCE = 0.02
+
+
+class Estimator(BaseEstimator):
+    """The part of an estimator that does not ask what its targets are.
+
+    An estimator turns targets into numbers and names a likelihood; `_learn` does the rest.
+    """
+
+    def __init__(
+        self,
+        network: Network | Callable | None = None,
+        knowledge: Sequence[Rule] = (),
+        *,
+        inference: str | Engine = "bbb",
+        prior: Prior | None = None,
+        tempering: float | Literal["auto"] = "auto",
+        scaling: Kind = "minmax",
+        steps: int | None = None,
+        batch_size: int | None = None,
+        points: int = 64,
+        rejection: float | None = None,
+        draws: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool | None = None,
+    ):
+        self.network = network
+        self.knowledge = knowledge
+        self.inference = inference
+        self.prior = prior
+        self.tempering = tempering
+        self.scaling = scaling
+        self.steps = steps
+        self.batch_size = batch_size
+        self.points = points
+        self.rejection = rejection
+        self.draws = draws
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _learn(
+        self,
+        X: Any,
+        targets: Any,
+        sample_weight: Any,
+        likelihood: Likelihood,
+        outputs: Sequence[str] | None,
+    ) -> Task:
+        """Fit and keep the record; every mistake in data or rules is told before training."""
+        seed = _seed(self.random_state)
+        automatic = isinstance(self.tempering, str)
+        if automatic and self.tempering != "auto":
+            raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
+        check_count(
+            steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
+        )
+        task = prepare(
+            MLP() if self.network is None else self.network,
+            X,
+            targets,
+            () if self.knowledge is None else self.knowledge,
+            inference=self.inference,
+            likelihood=likelihood,
+            prior=Normal() if self.prior is None else self.prior,
+            tempering=1.0 if automatic else self.tempering,
+            scaling=self.scaling,
+            points=self.points,
+            rejection=self.rejection,
+            sample_weight=sample_weight,
+            columns=None,
+            outputs=outputs,
+            seed=seed,
+        )
+        with progress_bar(self.verbose) as report:
+            self.tempering_choice_ = None
+            if automatic and task.engine.races:
+                report.stage("choosing the tempering")
+                self.tempering_choice_ = choose_tempering(
+                    task.engine, task.problem, task.data, seed
+                )
+                task = task.tempered(self.tempering_choice_.value)
+            report.stage("compiling")
+            solution = train(
+                task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
+            )
+            report.stage("checking draws")
+            self._keep(solution)
+            self._columns(X, task)
+        return task
+
+    def _keep(self, solution: Solution) -> None:
+        """Condition the draws, write the report, and raise or warn where the fit failed."""
+        if solution.result.status == "diverged":
+            raise DivergedError(str(solution.result), solution)
+        if solution.result.status == "infeasible":
+            raise InfeasibleError(str(solution.result), solution.result.rules, solution)
+        # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
+        hard = [k for k, rule in enumerate(solution.rules) if rule.strength.kind == "share"]
+        raw = solution.posterior
+        check = raw.check(solution.rules)
+        obeys = np.all(~check.broken()[:, hard], axis=1)
+        self.acceptance_ = float(np.mean(obeys))
+        stored, result = self._stored(solution, raw.take(obeys), hard)
+        result = result or _missed_when_checked(solution, check)
+        self.solution_, self.result_ = solution, result or solution.result
+        self.raw_posterior_, self.posterior_ = raw, stored
+        self.tempering_ = solution.tempering
+        self.knowledge_report_ = knowledge_report(
+            solution.rules,
+            solution,
+            check,
+            stored,
+            stored.check(solution.rules),
+            self.acceptance_,
+            self.result_,
+        )
+
+    def _stored(
+        self, solution: Solution, kept: Posterior, hard: list[int]
+    ) -> tuple[Posterior, Result | None]:
+        """Draw and reject until enough draws are stored; too low an acceptance is said, not hidden."""
+        rules = [solution.rules[k] for k in hard]
+        if self.acceptance_ < LEAST_ACCEPTANCE:
+            message = (
+                f"only {self.acceptance_:.1%} of drawn functions obey every hard rule; give more "
+                "steps, or loosen the rules that the report shows broken most"
+            )
+            often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
+            names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
+            names = tuple(dict.fromkeys((*solution.result.rules, *names)))
+            return (kept if len(kept) else solution.posterior), Result(
+                "acceptance too low", message, names
+            )
+        if not solution.fitted.endless:
+            few = min(self.draws, len(kept))
+            return kept.take(np.arange(few) * len(kept) // few), None
+        batch = len(solution.posterior)
+        # twice what the acceptance suggests is more than luck can use up
+        rounds = 2 + int(2 * self.draws / (batch * self.acceptance_))
+        for number in range(1, rounds):
+            if len(kept) >= self.draws:
+                break
+            kept = kept.joined(solution.more(batch, number).condition(rules)[0])
+        return kept.take(np.arange(min(self.draws, len(kept)))), None
+
+    def _warn_unless_converged(self) -> None:
+        """Say where the fit was called that it did not end as it should."""
+        if self.result_.status != "converged":
+            warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+
+    def _columns(self, X: Any, task: Task) -> None:
+        self.n_features_in_ = len(task.columns.inputs)
+        self.output_names_ = task.columns.outputs
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _read(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "posterior_")
+        values, names = read_inputs(X)
+        expected = self.posterior_.columns.inputs
+        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+            missing = [name for name in expected if name not in names]
+            extra = [name for name in names if name not in expected]
+            if missing or extra:
+                raise DataError(
+                    "The feature names should match those that were passed during fit.\n"
+                    + (f"Feature names unseen at fit time: {extra}\n" if extra else "")
+                    + (
+                        f"Feature names seen at fit time, yet now missing: {missing}\n"
+                        if missing
+                        else ""
+                    )
+                )
+            if names != expected:
+                raise DataError(
+                    "The feature names should match those that were passed during fit.\n"
+                    f"Feature names must be in the same order as they were in fit: {expected}\n"
+                )
+        if values.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {values.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return values
+
+
+def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
+    """Rules are trained on a block of points at a time; the dense check has the last word."""
+    units = solution.posterior.bind(solution.rules, 8).units
+    missed = tuple(
+        rule.label
+        for place, rule in enumerate(solution.rules)
+        if not meets(rule, units[place], check, place)
+    )
+    if not missed:
+        named = [rule for rule in solution.rules if rule.label in solution.result.rules]
+        averages = named and all(rule.strength.kind != "share" for rule in named)
+        return Result("converged") if averages else None
+    names = " and ".join(map(repr, missed))
+    message = f"{names} not met when checked densely; give more steps or points"
+    return Result("budget spent", message, missed)
+
+
+def one_column(y: Any) -> Any:
+    """A column vector where a vector was expected is read as one, with scikit-learn's warning."""
+    if y is None:
+        raise DataError("this estimator requires y to be passed, but the target y is None")
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; use y.ravel()",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        return y.ravel()
+    return y
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if not (whole and 0 <= random_state < 2**32):
+        raise ValueError(
+            "random_state must be None, a RandomState or a whole number from 0 to 4294967295, "
+            f"got {random_state!r}"
+        )
+    return int(random_state)

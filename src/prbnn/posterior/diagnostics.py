@@ -1,0 +1,81 @@
+"""Whether chains have mixed: R-hat, effective draws and divergences, of what is predicted.
+
+Weights of a network can be swapped without changing its function, so chains need not agree on them;
+they must agree on the functions. Diagnostics are therefore those of predictions at training rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prbnn.posterior.draws import Posterior
+
+MOST_ROWS = 50
+# above this, chains have not been everywhere the posterior is
+LARGEST_R_HAT = 1.05
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """The worst over predictions at training rows; divergences are counted after the warm-up."""
+
+    chains: int
+    r_hat: float
+    effective_draws: float
+    divergences: int
+    acceptance: float
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the chains tell the same story."""
+        return self.chains < 2 or self.r_hat <= LARGEST_R_HAT
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chains} chains, R-hat {self.r_hat:.3f}, {self.effective_draws:.0f} effective "
+            f"draws, {self.divergences} divergences, acceptance {self.acceptance:.2f}"
+        )
+
+
+def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: float) -> Diagnostics:
+    """Of draws that lie one chain after another."""
+    rows = posterior.columns.rows
+    few = rows[np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int)]
+    values = by_chain(posterior.functions(few).reshape(len(posterior), -1), chains)
+    moving = values.std(axis=(0, 1)) > 0
+    r_hat, effective = _scores(values[..., moving]) if moving.any() else (1.0, len(posterior))
+    return Diagnostics(
+        chains, float(np.max(r_hat)), float(np.min(effective)), divergences, acceptance
+    )
+
+
+def effective_draws(values: np.ndarray, chains: int) -> float:
+    """How many independent draws a quantity's draws, one chain after another, are worth.
+
+    No more than the spread of the chains' own means allows: chains that each stay somewhere have
+    seen fewer places than they have draws.
+    """
+    each = by_chain(np.asarray(values, float)[:, None], chains)
+    found = float(np.min(_scores(each)[1]))
+    means = each.mean(axis=(1, 2))
+    if chains < 4 or np.ptp(means) == 0:
+        return found
+    return min(found, chains * float(np.var(each) / np.var(means, ddof=1)))
+
+
+def by_chain(values: np.ndarray, chains: int) -> np.ndarray:
+    """(chains, draws, ...) of values that lie one chain after another."""
+    each = len(values) // chains
+    return values[: each * chains].reshape(chains, each, *values.shape[1:])
+
+
+def _scores(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from blackjax.diagnostics import effective_sample_size, potential_scale_reduction
+
+    if values.shape[0] < 2:
+        # one chain: its two halves
+        half = values.shape[1] // 2
+        values = np.stack([values[0, :half], values[0, half : 2 * half]])
+    return np.asarray(potential_scale_reduction(values)), np.asarray(effective_sample_size(values))
