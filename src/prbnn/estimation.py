@@ -124,12 +124,11 @@ class Estimator(BaseEstimator):
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
         # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
-        hard = [k for k, rule in enumerate(solution.rules) if rule.strength.kind == "share"]
+        hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
         raw = solution.posterior
         check = raw.check(solution.rules)
-        obeys = np.all(~check.broken()[:, hard], axis=1)
-        self.acceptance_ = float(np.mean(obeys))
-        stored, result = self._stored(solution, raw.take(obeys), hard)
+        kept, self.acceptance_ = raw.condition(hard)
+        stored, result = self._stored(solution, kept, hard)
         result = result or _missed_when_checked(solution, check)
         self.solution_, self.result_ = solution, result or solution.result
         self.raw_posterior_, self.posterior_ = raw, stored
@@ -145,10 +144,9 @@ class Estimator(BaseEstimator):
         )
 
     def _stored(
-        self, solution: Solution, kept: Posterior, hard: list[int]
+        self, solution: Solution, kept: Posterior, rules: list[Rule]
     ) -> tuple[Posterior, Result | None]:
         """Draw and reject until enough draws are stored; too low an acceptance is said, not hidden."""
-        rules = [solution.rules[k] for k in hard]
         if self.acceptance_ < LEAST_ACCEPTANCE:
             message = (
                 f"only {self.acceptance_:.1%} of drawn functions obey every hard rule; give more "

@@ -112,7 +112,7 @@ class Solution:
     def to_arviz(self) -> Any:
         """The draws as ArviZ reads them: weights by chain, and predictions at the training rows."""
         try:
-            import arviz  # ty: ignore[unresolved-import]
+            import arviz  # ty: ignore[import-not-found]
         except ImportError as error:
             raise ImportError(
                 "to_arviz() needs ArviZ: install it with pip install 'prbnn[arviz]'"

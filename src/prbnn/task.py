@@ -26,7 +26,9 @@ from prbnn.model.scaling import Kind, Scaling, scaling_of
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad
 
+# points of a rule's region over one input, and over several; a step tries a block of them
 POOL_POINTS = 1024
+SURFACE_POOL = 16_384
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
 
@@ -83,7 +85,8 @@ def prepare(
     scale = scaling_of(table.rows, table.targets, scaling, weight)
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
-    bound = bind_all(rules, table, scale, POOL_POINTS)
+    pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
+    bound = bind_all(rules, table, scale, pool)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
     built = _build(network, jax.random.key(seeds(seed)[0]), *widths)
@@ -102,7 +105,7 @@ def prepare(
             likelihood.start(scale.output_scale, table.targets, weight), float
         ),
         tempering=number(tempering),
-        points_width=min(_points(rules, points, len(table.inputs), engine), POOL_POINTS),
+        points_width=min(_points(rules, points, len(table.inputs), engine), pool),
     )
     return Task(
         engine=engine,

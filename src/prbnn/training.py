@@ -18,6 +18,9 @@ from prbnn.inference.problem import Batch, Problem
 SETTLED_RATE = 0.002
 # a learning rate above this share of the full one still searches
 SEARCHING = 0.5
+# functions tried on whole pools after a chunk, where a pool has more than so many blocks
+CALIBRATION = 16
+WIDE = 16
 
 
 class Data(NamedTuple):
@@ -105,6 +108,12 @@ def pick(
     return Batch(data.x[index], data.y[index], weight, start, softness)
 
 
+def _has_wide_pools(problem: Problem) -> bool:
+    """Whether a rule has many more points than a step tries, as over several inputs."""
+    pools = () if problem.knowledge is None else problem.knowledge.groups
+    return any(group.points.shape[0] > WIDE * problem.points_width for group in pools)
+
+
 @eqx.filter_jit
 def run_chunk(
     engine: Engine,
@@ -150,4 +159,9 @@ def run_chunk(
     rules = jnp.zeros(len(enforcement.kinds))
     zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules, jnp.zeros(()))
     carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
+    if _has_wide_pools(problem) and "share" in enforcement.kinds and engine.block == 1:
+        key = jax.random.fold_in(jax.random.fold_in(carry.key, carry.step), CALIBRATION)
+        draws = engine.draws_of(problem, key, carry.engine, CALIBRATION)
+        anywhere = problem.broken_anywhere(jnp.concatenate(draws, axis=1))
+        carry = carry._replace(enforcement=enforcement.calibrate(carry.enforcement, anywhere))
     return carry, jax.tree.map(lambda total: total / steps, sums)

@@ -34,10 +34,12 @@ def measure(
     start: Array | int = 0,
     width: int | None = None,
     softness: Array | float | None = 0.01,
+    inside: float = 0.0,
 ) -> Measured:
     """Score one drawn function on (a block of) each rule's points.
 
     - soft, hard: f = mean of min(0, score)
+      (``inside`` asks hard rules without a tolerance to stay so far inside their limit)
     - on average: f = mean of score
     - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
       over all points; an indicator has no gradient, so this surrogate moves the weights.
@@ -57,7 +59,8 @@ def measure(
             values.append(-broken[-1] if softness is None else -surrogate)
             depth.append(jnp.mean(jnp.maximum(-counted, 0)))
             continue
-        clipped = score if kind == "average" else jnp.minimum(score, 0)
+        short = score - inside if kind == "share" else score
+        clipped = score if kind == "average" else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
         values.append(jnp.mean(at_points))
         broken.append((worst < -CHECK_TOLERANCE).astype(score.dtype))

@@ -58,6 +58,8 @@ DAMPING = 0.2
 FAR = 9.0
 SHARE_STEP = 0.35
 STALLED_BLOCKS = 12
+# the least share of the functions that break a rule which a block of points is taken to see
+LEAST_REACH = 0.1
 # surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
 SOFTNESS = (0.5, 0.01)
 
@@ -72,6 +74,7 @@ class State(NamedTuple):
     depth: Float[Array, " rules"]
     penalty: Float[Array, " rules"]
     smooth: Float[Array, " rules"]
+    reach: Float[Array, " rules"]
     held: Float[Array, " rules"]
     best: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
@@ -102,6 +105,7 @@ class Enforcement(eqx.Module):
             depth=zeros,
             penalty=zeros,
             smooth=dual,
+            reach=zeros + 1,
             held=zeros,
             best=zeros + jnp.inf,
             stalled=zeros,
@@ -220,8 +224,19 @@ class Enforcement(eqx.Module):
         # few chains, many steps: spread around the running mean
         return jnp.mean((found - jnp.where(strict, state.share, state.mean_f)) ** 2, axis=0)
 
+    def calibrate(self, state: State, anywhere: Float[Array, " rules"]) -> State:
+        """Take in the share of functions that break a rule anywhere in its pool of points.
+
+        A step's block of points sees only some of the functions that break a rule; ``reach`` is the
+        share of them it sees, and a share rule's target is lowered by it.
+        """
+        seen = jnp.clip(state.share / jnp.maximum(anywhere, 1e-6), LEAST_REACH, 1.0)
+        known = self._is("share") & (anywhere > 0)
+        return state._replace(reach=jnp.where(known, 0.5 * (state.reach + seen), state.reach))
+
     def _share_update(self, state: State, moves: Array) -> State:
-        excess = jnp.clip((state.share - self.target) / self.target, -1.0, 1.0)
+        target = self.target * state.reach
+        excess = jnp.clip((state.share - target) / target, -1.0, 1.0)
         largest = LARGEST_SHARE_DUAL * self.scale
         rate = SHARE_RATE if self.block == 1 else SHARE_STEP
         dual = jnp.minimum(state.dual * jnp.exp(rate * excess), largest)

@@ -25,6 +25,7 @@ from prbnn.model.weights import unflatten
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
 CHECK_POINTS = 8192
+FURTHER_CHECKS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +158,13 @@ class Posterior:
             parts.append((logsumexp(density, axis=0) - np.log(len(density)))[:rows])
         return np.concatenate(parts) - np.sum(np.log(self.scaling.output_scale))
 
-    def bind(self, rules: Sequence[Rule], points: int = CHECK_POINTS) -> BoundKnowledge:
+    def bind(
+        self, rules: Sequence[Rule], points: int | None = None, seed: int = 1
+    ) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws."""
-        return bind_all(rules, self.columns, self.scaling, points, margins=False, seed=1)
+        if points is None:
+            points = CHECK_POINTS if len(self.columns.inputs) == 1 else 2 * CHECK_POINTS
+        return bind_all(rules, self.columns, self.scaling, points, margins=False, seed=seed)
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
         """Score every draw against every rule on a dense set of points."""
@@ -175,9 +180,17 @@ class Posterior:
     def condition(
         self, rules: Sequence[Rule], tolerance: float = CHECK_TOLERANCE
     ) -> tuple[Posterior, float]:
-        """The draws that obey every rule everywhere it was checked, and their share."""
-        obeys = self.check(rules).obeys(tolerance)
-        return self.take(obeys), float(np.mean(obeys)) if len(self) else 0.0
+        """The draws that obey every rule everywhere it was checked, and their share.
+
+        Over several inputs no set of points is dense, so those that obey are tried at others, too.
+        """
+        kept = self.take(self.check(rules).obeys(tolerance))
+        further = FURTHER_CHECKS if len(self.columns.inputs) > 1 and rules else 0
+        for number in range(further):
+            if len(kept):
+                others = self.bind(rules, seed=2 + number)
+                kept = kept.take(kept.check(rules, others).obeys(tolerance))
+        return kept, len(kept) / len(self) if len(self) else 0.0
 
     def take(self, keep: np.ndarray) -> Posterior:
         """The posterior of some of the draws."""
