@@ -459,7 +459,7 @@ def test_logistic_regression_is_the_exact_posterior_given_the_rule(
     assert share[0] <= np.sum(exact.density * obeys) / np.sum(exact.density) <= share[1]
     rule = AtMost(ceiling, where={"x": (-2, 2)})
     options = {"network": MLP(()), "inference": NUTS(), "tempering": 1.0, "scaling": "none"}
-    model = small([rule], steps=800, **options).fit(x[:, None], y)
+    model = small([rule], steps=800, draws=1000, **options).fit(x[:, None], y)
     parts = model.predict_all(POINTS[:, None])
     for place, point in enumerate(POINTS):
         mean, sd = exact.moments(exact.chance(point), obeys)

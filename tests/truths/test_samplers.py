@@ -161,6 +161,7 @@ class TestLine:
         close(intercept.mean(), -0.041740, 0.05)
         close(intercept.std(), 0.230740, 0.03)
 
+    @pytest.mark.slow
     def test_conditioned_on_two_rules(self, name: str) -> None:
         rules = [SlopeBetween("x", lower=-0.45), AtMost(1, where={"x": 0})]
         engine, steps = CHAINS[name]
