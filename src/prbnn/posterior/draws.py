@@ -26,6 +26,7 @@ CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
 CHECK_POINTS = 8192
 FURTHER_CHECKS = 2
+CHECK_DRAWS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +312,8 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         lowest = jnp.min(score, axis=1)
         return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
 
-    return jax.vmap(one)(draws)
+    # a few draws at a time: hidden layers at thousands of points take memory
+    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
 
 
 @eqx.filter_jit
