@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -44,6 +43,7 @@ from prbnn import (
     SlopeBetween,
     StudentT,
 )
+from tests.compiling import compilations
 
 # short fits say that their budget was spent, and are right
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -587,22 +587,6 @@ def test_a_warning_made_an_error_leaves_a_model_that_predicts(table: Table) -> N
 
 
 # --- compilation and progress ------------------------------------------------------------------
-
-
-@contextmanager
-def compilations() -> Iterator[list[str]]:
-    """Names of what XLA compiles meanwhile."""
-    names: list[str] = []
-
-    def listen(event: str, duration: float, **rest) -> None:
-        if event == "/jax/core/compile/backend_compile_duration":
-            names.append(str(rest.get("fun_name")))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield names
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_compilations_are_seen() -> None:

@@ -156,7 +156,6 @@ def test_a_strength_it_cannot_keep_is_refused_by_name(name: str, kind: str, rows
 @pytest.mark.parametrize("name", QUICK)
 def test_a_price_pulls_the_posterior_to_where_the_rule_holds(name: str, rows: tuple) -> None:
     high = AtLeast(1.5, name="high")
-    _, steps = QUICK[name]
     steps = {"nuts": 150, "sghmc": 2000}.get(name, 1500)
     plain, priced = (
         fitted(name, rows, [high.soft(weight)], steps=steps).posterior.functions(rows[0]).mean()

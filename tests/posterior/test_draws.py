@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
+from tests.compiling import compilations
 
 from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing
 from prbnn.enforcement.measure import CHECK_TOLERANCE
@@ -104,22 +102,6 @@ def checked_points(
     (group,) = posterior.bind([rule], count, seed).groups
     scaling = posterior.scaling
     return np.asarray(group.points, float) * scaling.input_scale + scaling.input_shift
-
-
-@contextmanager
-def compilations() -> Iterator[list[str]]:
-    """Names of what XLA compiles meanwhile."""
-    names: list[str] = []
-
-    def listen(event: str, duration: float, **rest) -> None:
-        if event == "/jax/core/compile/backend_compile_duration":
-            names.append(str(rest.get("fun_name")))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield names
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_functions_are_the_networks_of_the_draws(posterior: Posterior, rows: np.ndarray) -> None:

@@ -204,3 +204,15 @@ class TestContradiction:
         assert solution.result.status == "infeasible"
         assert solution.result.rules == ("positive",)
         assert "tolerance of 0" in solution.result.message
+
+
+class TestKnowledgeInThePrior:
+    """KL(q || p exp(c f)) = KL(q || p) - c E f + log Z: a price of tempering * c."""
+
+    @pytest.mark.parametrize("tempering", [1.0, 0.25])
+    def test_it_is_a_price(self, tempering):
+        prior = fit_constant(AtLeast(0).in_prior(8.0), steps=500, draws=8, tempering=tempering)
+        soft = fit_constant(
+            AtLeast(0).soft(8.0 * tempering), steps=500, draws=8, tempering=tempering
+        )
+        assert np.array_equal(prior.posterior.draws, soft.posterior.draws)

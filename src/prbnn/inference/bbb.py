@@ -14,10 +14,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
 from prbnn.model.weights import flatten
 
 
@@ -29,7 +27,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BayesByBackprop:
+class BayesByBackprop(Engine):
     """Options of the engine.
 
     - `draws`: functions drawn a step
@@ -45,15 +43,7 @@ class BayesByBackprop:
     initial_sd: float = 0.01
 
     name: ClassVar[str] = "bbb"
-    block: ClassVar[int] = 1
-    rejection: ClassVar[float] = REJECTION
-    full_batch: ClassVar[bool] = False
-    endless: ClassVar[bool] = True
-    races: ClassVar[bool] = True
     steps: ClassVar[int] = 6000
-    chunk: ClassVar[int] = 250
-    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
-    instead: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         above_zero(self, "draws", "learning_rate", "initial_sd")
@@ -103,10 +93,6 @@ class BayesByBackprop:
         change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
         return State(jnp.asarray(parameters), optimiser), info
-
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """``count`` weight vectors from the fitted posterior."""

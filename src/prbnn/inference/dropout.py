@@ -16,10 +16,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
 
 
 class State(NamedTuple):
@@ -30,7 +28,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dropout:
+class Dropout(Engine):
     """Options of the engine.
 
     - `rate`: share of hidden units switched off in a draw
@@ -46,15 +44,7 @@ class Dropout:
     learning_rate: float = 0.005
 
     name: ClassVar[str] = "dropout"
-    block: ClassVar[int] = 1
-    rejection: ClassVar[float] = REJECTION
-    full_batch: ClassVar[bool] = False
-    endless: ClassVar[bool] = True
-    races: ClassVar[bool] = True
     steps: ClassVar[int] = 6000
-    chunk: ClassVar[int] = 250
-    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
-    instead: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         above_zero(self, "rate", "draws", "learning_rate")
@@ -110,10 +100,6 @@ class Dropout:
         direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
         vector = state.vector - self.learning_rate * pace.rate * jnp.asarray(direction)
         return State(vector, optimiser), info
-
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The network under ``count`` masks."""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from prbnn.enforcement.measure import Measured
+from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import is_number
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
@@ -20,6 +21,13 @@ ALL_KINDS: tuple[Kind, ...] = (
     "probable functions",
     "probable points",
     "average",
+)
+
+
+# what engines that follow slopes honour, and say of the rest
+WITH_SLOPES: tuple[Kind, ...] = ("soft", "prior", "share", "hard", "average")
+NEEDS_SLOPES = (
+    "it follows slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
 )
 
 
@@ -63,6 +71,9 @@ class Draws(NamedTuple):
 class Engine(Protocol):
     """Finds a posterior of log density + sum of pressure * f; options are fields of a dataclass.
 
+    What an engine does not say of itself is as in a variational one: it follows pressure at once,
+    takes batches, can always draw more, is raced and honours every strength.
+
     - `name`: as in ``inference="..."``
     - `steps`: the budget unless one is given; `chunk`: steps between two looks from Python
     - `block`: steps for which a sampler holds its pressure; 1 for engines that follow at once
@@ -75,15 +86,15 @@ class Engine(Protocol):
     """
 
     name: ClassVar[str]
-    block: ClassVar[int]
-    rejection: ClassVar[float]
-    full_batch: ClassVar[bool]
-    endless: ClassVar[bool]
-    races: ClassVar[bool]
     steps: ClassVar[int]
-    chunk: ClassVar[int]
-    honours: ClassVar[tuple[Kind, ...]]
-    instead: ClassVar[str]
+    chunk: ClassVar[int] = 250
+    block: ClassVar[int] = 1
+    rejection: ClassVar[float] = REJECTION
+    full_batch: ClassVar[bool] = False
+    endless: ClassVar[bool] = True
+    races: ClassVar[bool] = True
+    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
+    instead: ClassVar[str] = ""
 
     def init(self, problem: Problem, key: Array) -> Any:
         """The first state."""
@@ -102,16 +113,16 @@ class Engine(Protocol):
         ...
 
     def finish(self, problem: Problem, state: Any, batch: Batch) -> Any:
-        """What is left to do once training has ended, on all rows."""
-        ...
+        """What is left to do once training has ended, on all rows: nothing, unless it says so."""
+        return state
 
     def draws_of(self, problem: Problem, key: Array, state: Any, count: int) -> Draws:
         """``count`` draws; all there are where the engine has fewer."""
         ...
 
     def hasty(self, factor: float, fastest: float) -> Engine:
-        """A quick copy of itself for short races."""
-        ...
+        """A quick copy of itself for short races; itself where it is not raced."""
+        return self
 
 
 def evenly(vectors: Array, count: int) -> Array:

@@ -13,8 +13,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import (
     State,
     ascend,
@@ -25,11 +24,10 @@ from prbnn.inference.members import (
     start,
 )
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Engine):
     """Options of the engine.
 
     - `members`: how many networks
@@ -45,15 +43,8 @@ class Ensemble:
     learning_rate: float = 0.005
 
     name: ClassVar[str] = "ensemble"
-    block: ClassVar[int] = 1
-    rejection: ClassVar[float] = REJECTION
-    full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
-    races: ClassVar[bool] = True
     steps: ClassVar[int] = 4000
-    chunk: ClassVar[int] = 250
-    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
-    instead: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         above_zero(self, "members", "learning_rate")
@@ -81,10 +72,6 @@ class Ensemble:
         gradient, info = jax.vmap(jax.grad(gain, has_aux=True))(state.vectors, state.anchors)
         moved = ascend(state, gradient, self.learning_rate * pace.rate)
         return moved, averaged(info)
-
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The members."""

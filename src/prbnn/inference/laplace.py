@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.pressure import REJECTION
 from prbnn.inference import members
-from prbnn.inference.engine import Draws, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
 
@@ -29,7 +28,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Engine):
     """Options of the engine.
 
     - `learning_rate`: Adam's, on scaled data
@@ -44,13 +43,7 @@ class Laplace:
     learning_rate: float = 0.005
 
     name: ClassVar[str] = "laplace"
-    block: ClassVar[int] = 1
-    rejection: ClassVar[float] = REJECTION
-    full_batch: ClassVar[bool] = False
-    endless: ClassVar[bool] = True
-    races: ClassVar[bool] = True
     steps: ClassVar[int] = 4000
-    chunk: ClassVar[int] = 250
     honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share")
     instead: ClassVar[str] = (
         "training sees the most probable function only, not an average over draws: use .soft(weight) "

@@ -63,6 +63,18 @@ def log_posterior(
     return of
 
 
+def log_density(
+    problem: Problem, batch: Batch, pressure: Array, *, strict: bool = False
+) -> Callable[[Array], tuple[Array, Info]]:
+    """vector -> what samplers draw from, and its parts."""
+
+    def of(vector: Array) -> tuple[Array, Info]:
+        value, (fit, prior, measured) = problem.log_density(vector, batch, pressure, strict=strict)
+        return value, Info(value, fit, -prior, measured)
+
+    return of
+
+
 def averaged(info: Info) -> Info:
     """Over members; what was measured keeps one row a member."""
     return Info(*(jnp.mean(part) for part in info[:3]), info.measured)

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from prbnn.inference.chains import Reservoir, drawn, empty, put
-from prbnn.inference.engine import ALL_KINDS, Draws, Info, Pace, above_zero
-from prbnn.inference.members import averaged, restarted
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
 
 FIRST_WINDOW = 25
 FIRST_STEP = 0.01
@@ -45,7 +44,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NUTS:
+class NUTS(Engine):
     """Options of the engine.
 
     - `chains`: how many run side by side
@@ -70,8 +69,6 @@ class NUTS:
     races: ClassVar[bool] = False
     steps: ClassVar[int] = 1000
     chunk: ClassVar[int] = 20
-    honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
-    instead: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         above_zero(self, "chains", "keep", "doublings", "target")
@@ -109,9 +106,10 @@ class NUTS:
         from blackjax.mcmc import hmc, nuts
 
         batch = batch._replace(points_start=jnp.zeros_like(batch.points_start))
+        with_parts = log_density(problem, batch, pressure, strict=True)
 
         def density(vector: Array) -> Array:
-            return problem.log_density(vector, batch, pressure, strict=True)[0]
+            return with_parts(vector)[0]
 
         _, tune, tuned = self._tuning()
         size = jnp.where(
@@ -126,16 +124,14 @@ class NUTS:
 
         keys = jax.random.split(key, self.chains)
         moved, divergent, accepted = jax.vmap(move)(keys, state.chains)
-        value, (fit, prior, measured) = jax.vmap(
-            lambda vector: problem.log_density(vector, batch, pressure, strict=True)
-        )(moved)
+        _, info = jax.vmap(with_parts)(moved)
         step_size = _when(pace.warming, tune(state.step_size, jnp.mean(accepted)), state.step_size)
         state = state._replace(chains=moved, step_size=step_size)
         return (
             self._learn(state, pace)._replace(
                 reservoir=put(state.reservoir, moved, pace, divergent, accepted)
             ),
-            averaged(Info(value, fit, -prior, measured)),
+            averaged(info),
         )
 
     def _learn(self, state: State, pace: Pace) -> State:
@@ -158,17 +154,9 @@ class NUTS:
             spread=_when(ends, _no_spread(state.chains, 2 * spread.window), spread),
         )
 
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
-
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The kept draws."""
         return drawn(problem, state.reservoir, count)
-
-    def hasty(self, factor: float, fastest: float) -> NUTS:
-        """Not raced: a sampler's tempering is 1 unless it is given."""
-        return self
 
 
 def _no_spread(start: Array, window: Array) -> Spread:

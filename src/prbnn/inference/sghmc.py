@@ -16,8 +16,8 @@ import optax
 from jaxtyping import Array, Float
 
 from prbnn.inference.chains import Reservoir, drawn, empty, put
-from prbnn.inference.engine import Draws, Info, Pace, above_zero
-from prbnn.inference.members import averaged, restarted
+from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
 
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMC:
+class SGHMC(Engine):
     """Options of the engine.
 
     - `chains`: how many run side by side
@@ -59,15 +59,12 @@ class SGHMC:
     name: ClassVar[str] = "sghmc"
     block: ClassVar[int] = 100
     rejection: ClassVar[float] = 0.5
-    full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = False
     steps: ClassVar[int] = 20_000
     chunk: ClassVar[int] = 500
-    honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share", "hard", "average")
-    instead: ClassVar[str] = (
-        "its chains follow slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
-    )
+    honours: ClassVar[tuple[Kind, ...]] = WITH_SLOPES
+    instead: ClassVar[str] = NEEDS_SLOPES
 
     def __post_init__(self) -> None:
         above_zero(self, "chains", "keep", "step_size", "friction")
@@ -104,10 +101,7 @@ class SGHMC:
         climbed, optimiser = self._climb(state)
         moved = jnp.where(climbing, climbed, state.chains + half * (before + velocity))
 
-        def density(vector: Array) -> tuple[Array, Info]:
-            value, (fit, prior, measured) = problem.log_density(vector, batch, pressure)
-            return value, Info(value, fit, -prior, measured)
-
+        density = log_density(problem, batch, pressure)
         gradient, info = jax.vmap(jax.grad(density, has_aux=True))(moved)
         share = jnp.where(pace.warming, 1 / GRADIENT_MEMORY, 0.0)
         found = jnp.mean(gradient**2, axis=0)
@@ -132,14 +126,6 @@ class SGHMC:
         direction, optimiser = optax.scale_by_adam().update(state.gradient, state.optimiser)
         return state.chains + CLIMBING_RATE * jnp.asarray(direction), optimiser
 
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
-
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The kept draws."""
         return drawn(problem, state.reservoir, count)
-
-    def hasty(self, factor: float, fastest: float) -> SGHMC:
-        """Not raced: a sampler's tempering is 1 unless it is given."""
-        return self

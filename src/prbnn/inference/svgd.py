@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.inference.engine import Draws, Info, Pace, above_zero
-from prbnn.inference.members import State, ascend, averaged, drawn, restarted, start
+from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.members import State, ascend, averaged, drawn, log_density, restarted, start
 from prbnn.inference.problem import Batch, Problem
 from prbnn.knowledge.strengths import Kind
 
@@ -26,7 +25,7 @@ WIDTH = 4.0
 
 
 @dataclass(frozen=True)
-class SVGD:
+class SVGD(Engine):
     """Options of the engine.
 
     - `particles`: how many vectors
@@ -42,17 +41,11 @@ class SVGD:
     spread: float = 0.1
 
     name: ClassVar[str] = "svgd"
-    block: ClassVar[int] = 1
-    rejection: ClassVar[float] = REJECTION
-    full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = False
     races: ClassVar[bool] = False
     steps: ClassVar[int] = 4000
-    chunk: ClassVar[int] = 250
-    honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share", "hard", "average")
-    instead: ClassVar[str] = (
-        "particles follow slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
-    )
+    honours: ClassVar[tuple[Kind, ...]] = WITH_SLOPES
+    instead: ClassVar[str] = NEEDS_SLOPES
 
     def __post_init__(self) -> None:
         above_zero(self, "particles", "learning_rate", "spread")
@@ -75,27 +68,15 @@ class SVGD:
         pace: Pace,
     ) -> tuple[State, Info]:
         """One Adam step along the Stein direction of log density + sum of pressure * f."""
-
-        def density(vector: Array) -> tuple[Array, Info]:
-            value, (fit, prior, measured) = problem.log_density(vector, batch, pressure)
-            return value, Info(value, fit, -prior, measured)
-
+        density = log_density(problem, batch, pressure)
         gradient, info = jax.vmap(jax.grad(density, has_aux=True))(state.vectors)
         direction = stein_direction(state.vectors, gradient)
         moved = ascend(state, direction, self.learning_rate * pace.rate)
         return moved, averaged(info)
 
-    def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Nothing is left to do."""
-        return state
-
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The particles."""
         return drawn(problem, state.vectors, count)
-
-    def hasty(self, factor: float, fastest: float) -> SVGD:
-        """Not raced: particles sample, so their tempering is 1 unless it is given."""
-        return self
 
 
 def stein_direction(particles: Array, gradient: Array) -> Array:
