@@ -141,7 +141,7 @@ def test_the_engine_table_on_a_made_up_table(quick):
 
 
 def test_the_knowledge_table_on_a_made_up_table(quick):
-    (records,) = uci.knowledge_table([made_up()], (1.0,), 2, lambda text: None)
+    (records,) = uci.knowledge_table([made_up()], ["bbb"], (1.0,), 2, lambda text: None)
     assert [(r.knowledge, r.split) for r in records] == [
         (False, 0),
         (False, 1),

@@ -43,13 +43,13 @@ def study(
     try:
         uci_data.check(folder, [*standard, *known])
         read = {name: uci_data.read(folder, name) for name in {*standard, *known}}
-        uci.refuse_long_runs([read[name] for name in standard], methods)
+        uci.refuse_long_runs(list(read.values()), methods)
     except DataError as error:
         raise typer.BadParameter(str(error)) from None
     scores = _engine_table(
         console, [read[name] for name in standard], methods, splits, records_file
     )
-    _knowledge_table(console, [read[name] for name in known], splits, records_file, scores)
+    _knowledge_table(console, [read[name] for name in known], methods, splits, records_file, scores)
     if records_file is not None:
         console.print(f"Records: {records_file.resolve()}", soft_wrap=True)
 
@@ -157,6 +157,7 @@ def _shown(value: float, error: float | None, digits: int) -> str:
 def _knowledge_table(
     console: Console,
     tables: list[uci_data.Table],
+    engines: list[str],
     splits: int,
     records_file: Path | None,
     before: list,
@@ -166,13 +167,13 @@ def _knowledge_table(
         if table.dropped:
             console.print(f"{table.name}: {table.dropped} rows with missing numbers left out")
     with console.status("starting") as status:
-        for found in uci.knowledge_table(tables, uci.FRACTIONS, splits, status.update):
+        for found in uci.knowledge_table(tables, engines, uci.FRACTIONS, splits, status.update):
             scores += found
             _write(records_file, [*before, *scores])
             row = uci.knowledge_summary(found)[0]
             console.print(
-                f"{row['set']}, {row['fraction']:.0%} of the rows: NLL {row['nll_off']:.3f} without "
-                f"knowledge, {row['nll_on']:.3f} with it"
+                f"{row['set']}, {row['engine']}, {row['fraction']:.0%} of the rows: "
+                f"NLL {row['nll_off']:.3f} without knowledge, {row['nll_on']:.3f} with it"
             )
     if scores:
         console.print(knowledge_rows(scores))
@@ -185,11 +186,12 @@ def _knowledge_table(
 
 
 def knowledge_rows(scores: Sequence[uci.KnowledgeScore]) -> Table:
-    """One row a set and share of its rows."""
+    """One row a set, engine and share of its rows."""
     count = len({score.split for score in scores})
     table = Table(title=f"Knowledge off and on, {count} split(s)", header_style="bold")
     table.add_column("set")
     for heading in (
+        "engine",
         "rows",
         "RMSE",
         "change",
@@ -202,6 +204,7 @@ def knowledge_rows(scores: Sequence[uci.KnowledgeScore]) -> Table:
     for row in uci.knowledge_summary(scores):
         table.add_row(
             row["set"],
+            row["engine"],
             f"{row['fraction']:.0%}",
             f"{row['rmse_off']:.3f} -> {row['rmse_on']:.3f}",
             _change(row["rmse_change"]),

@@ -2,13 +2,14 @@
 
 One hidden layer of 50 ReLU units, as published, with a N(0, 1 / fan-in) prior on standardised
 data. Nothing is chosen on test rows: for engines that race, each split chooses its noise (one
-number, or a second output of the network, as in the deep ensembles paper) and its tempering by
-held-out log density of short runs on its own training rows. Samplers and SVGD average over the
-noise rather than fit it: they take the second output and a tempering of 1.
+number, or, from 200 rows on, a second output of the network, as in the deep ensembles paper) and
+its tempering by held-out log density of short runs on its own training rows. Samplers and SVGD
+average over the noise rather than fit it: they take the second output and a tempering of 1.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +36,8 @@ NETWORK = MLP((50,))
 PRIOR = LayerNormal()
 NOISES: tuple[Noise, ...] = ("learned", "by input")
 DEFAULT_ENGINES = ("bbb", "ensemble", "sghmc")
-KNOWLEDGE_ENGINE = "bbb"
+# a second output for the noise is raced where there are rows enough to see it in
+FEWEST_ROWS_FOR_NOISE = 200
 FRACTIONS = (0.1, 0.3, 1.0)
 # NUTS follows long paths over all rows: rows times weights above this take hours
 NUTS_BUDGET = 500_000
@@ -69,6 +71,7 @@ class KnowledgeScore:
     """One split with or without knowledge, on a share of its training rows."""
 
     set: str
+    engine: str
     fraction: float
     split: int
     knowledge: bool
@@ -128,17 +131,21 @@ def engine_table(
 
 
 def knowledge_table(
-    tables: Sequence[Table], fractions: Sequence[float], splits: int, say: Say
+    tables: Sequence[Table],
+    engines: Sequence[str],
+    fractions: Sequence[float],
+    splits: int,
+    say: Say,
 ) -> Iterator[list[KnowledgeScore]]:
-    """Knowledge off and on for shares of the rows: records of all splits, a set and share at a time.
+    """Knowledge off and on for shares of the rows: records of all splits, a set, engine and share
+    at a time.
 
     Both use what the split chose without knowledge, so that the rules are all they differ in.
     """
-    engine = engine_of(KNOWLEDGE_ENGINE)
     for table in tables:
         rules = rules_of(table.name)
-        for fraction in fractions:
-            tell = _telling(say, f"{table.name}, {fraction:.0%} of the rows")
+        for engine, fraction in itertools.product(map(engine_of, engines), fractions):
+            tell = _telling(say, f"{table.name}, {engine.name}, {fraction:.0%} of the rows")
             own = folds(table, splits, fraction)
             plain = chosen(table, own, engine, tell)
             records: list[KnowledgeScore] = []
@@ -154,6 +161,7 @@ def knowledge_table(
                 records += [
                     KnowledgeScore(
                         table.name,
+                        engine.name,
                         fraction,
                         fold.number,
                         known,
@@ -175,7 +183,8 @@ def chosen(table: Table, own: Sequence[Fold], engine: Engine, say: Say) -> list[
     if not engine.races:
         return [_task(table, fold, engine, "by input") for fold in own]
     best: list[tuple[float, Task | None]] = [(-np.inf, None)] * len(own)
-    for noise in NOISES:
+    rows = min(len(fold.y) for fold in own)
+    for noise in NOISES if rows >= FEWEST_ROWS_FOR_NOISE else NOISES[:1]:
         say(f"choosing the tempering, noise {noise}")
         tasks = [_task(table, fold, engine, noise) for fold in own]
         for place, found in enumerate(choose_temperings(tasks, range(len(tasks)))):
@@ -345,18 +354,20 @@ def summary(records: Sequence[Score]) -> dict[tuple[str, str], dict[str, Mean]]:
 
 
 def knowledge_summary(records: Sequence[KnowledgeScore]) -> list[dict[str, Any]]:
-    """One row a set and share of rows: errors without and with knowledge, and paired differences."""
+    """One row a set, engine and share of rows: errors without and with knowledge, and paired
+    differences."""
     rows = []
-    for name, fraction in dict.fromkeys((record.set, record.fraction) for record in records):
+    kinds = dict.fromkeys((record.set, record.engine, record.fraction) for record in records)
+    for kind in kinds:
         off, on = (
             {
                 record.split: record
                 for record in records
-                if (record.set, record.fraction, record.knowledge) == (name, fraction, known)
+                if (record.set, record.engine, record.fraction, record.knowledge) == (*kind, known)
             }
             for known in (False, True)
         )
-        row: dict[str, Any] = {"set": name, "fraction": fraction}
+        row: dict[str, Any] = dict(zip(("set", "engine", "fraction"), kind, strict=True))
         for error in ("rmse", "nll"):
             without, with_it = ([getattr(part[k], error) for k in off] for part in (off, on))
             row[f"{error}_off"], row[f"{error}_on"] = np.mean(without), np.mean(with_it)
