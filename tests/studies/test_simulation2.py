@@ -55,6 +55,22 @@ def test_knowledge_mends_the_plain_network_on_one_data_set():
     assert len(curves.mean) == 200
 
 
+def test_engines_keep_the_hard_rules_and_choose_their_own_tempering(monkeypatch):
+    asked = []
+
+    def run(method, seed, tempering="auto", **options):
+        asked.append((method, tempering, options.get("inference")))
+        return simulation.Record(method, seed, *[0] * 2, *[[0]] * 2, *[0] * 11), None
+
+    monkeypatch.setattr(simulation, "run", run)
+    methods = [simulation.by_engine("bbb"), simulation.by_engine("nuts")]
+    records = [record for record, _ in simulation.study([0], methods)]
+    assert [record.method for record in records] == methods
+    assert asked == [(methods[0], "auto", "bbb"), (methods[1], "auto", "nuts")]
+    hard = [rule.strength.kind for rule in simulation.knowledge(methods[1])]
+    assert hard == ["share"] * 3
+
+
 @pytest.mark.slow
 class TestClaimsOverTenDataSets:
     """With the estimator's defaults; each bar is stated in docs/simulation2.md."""

@@ -72,6 +72,9 @@ def simulation2(
         int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
     ] = 1,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first data set.")] = 0,
+    engines: Annotated[
+        str, typer.Option(help="PR-BNN by these engines, with commas between, and nothing else.")
+    ] = "",
     json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
         "simulation2.png"
@@ -83,7 +86,7 @@ def simulation2(
     """
     from prbnn.cli.simulation2 import study as run
 
-    run(seeds, first, json, out)
+    run(seeds, first, [name.strip() for name in engines.split(",") if name.strip()], json, out)
 
 
 class UciTables(StrEnum):
@@ -102,7 +105,7 @@ def uci(
     ] = None,
     splits: Annotated[int, typer.Option(min=1, max=20, help="How many of the 20 splits.")] = 20,
     engines: Annotated[
-        str, typer.Option(help="Engines of the first table, with commas between.")
+        str, typer.Option(help="Engines, with commas between.")
     ] = "bbb,ensemble,sghmc",
     tables: Annotated[UciTables, typer.Option(help="Which tables to run.")] = UciTables.both,
     json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -53,11 +54,14 @@ def demo(out: Path, seed: int) -> None:
     console.print(f"Picture: {out.resolve()}", soft_wrap=True)
 
 
-def study(seeds: int, first: int, records_file: Path | None, out: Path) -> None:
-    """Every method on every data set, beside the paper's numbers."""
+def study(
+    seeds: int, first: int, engines: Sequence[str], records_file: Path | None, out: Path
+) -> None:
+    """Every method on every data set, beside the paper's numbers; or the hard rules by engines."""
     console = Console()
     console = Console(width=max(console.width, STUDY_WIDTH))
-    records, curves = _run(range(first, first + seeds), simulation.METHODS, console)
+    methods = [simulation.by_engine(engine) for engine in engines] or simulation.METHODS
+    records, curves = _run(range(first, first + seeds), methods, console)
     console.print(_study_table(records, seeds))
     console.print(
         "Medians over data sets; in brackets the paper's. n: grid points where the mean breaks "
@@ -66,7 +70,8 @@ def study(seeds: int, first: int, records_file: Path | None, out: Path) -> None:
         "broadcast wrongly, so they differ.\nThe BNN row is fitted with the paper's settings, "
         "the others with the estimator's defaults."
     )
-    simulation.draw({name: curves[name] for name in simulation.PANELS}, out, first)
+    panels = methods if engines else simulation.PANELS
+    simulation.draw({name: curves[name] for name in panels}, out, first)
     console.print(f"Picture: {out.resolve()}", soft_wrap=True)
     if records_file is not None:
         records_file.write_text(json.dumps([asdict(record) for record in records], indent=1))
@@ -101,7 +106,7 @@ def _study_table(records: list, seeds: int) -> Table:
     ):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for row in simulation.summary(records):
-        mse, std, counts = simulation.PAPER[row["method"]]
+        mse, std, counts = simulation.PAPER[row["method"].split(", ")[0]]
         table.add_row(
             row["method"],
             f"{row['mse']:.4f} ({mse:g})",

@@ -82,7 +82,7 @@ def knowledge(method: str) -> list[Rule]:
         return []
     lower = AtLeast(0, where=REGION, name="lower")
     above = AtMost(UPPER, where=REGION, name="upper")
-    if method == "PR-BNN":
+    if method.startswith("PR-BNN"):
         return [lower, above, Increasing("x", where=REGION, name="monotone")]
     weights = [ROWS_OF_THE_PAPER * float(c) for c in method.removeprefix("soft ").split(",")]
     rising = Increasing("x", over=GRID_STEP, where=REGION, name="monotone")
@@ -195,6 +195,15 @@ def run(
     return record, Curves(mean, low, high, stored[:: max(1, len(stored) // 30)][:30])
 
 
+def by_engine(engine: str) -> str:
+    """The method that keeps the hard rules with an engine other than the estimator's own.
+
+    >>> by_engine("nuts")
+    'PR-BNN, nuts'
+    """
+    return f"PR-BNN, {engine}"
+
+
 def study(
     seeds: Sequence[int],
     methods: Sequence[str] = METHODS,
@@ -203,7 +212,7 @@ def study(
     """Every method on every data set.
 
     The plain network is fitted as in the paper; the others with the estimator's defaults, the
-    tempering chosen for a data set serving all its methods.
+    tempering chosen for a data set serving all its methods. Engines choose their own.
     """
     for seed in seeds:
         tempering: float | Literal["auto"] = "auto"
@@ -211,6 +220,9 @@ def study(
             progress(f"seed {seed}, {method}")
             if method == "BNN":
                 yield run(method, seed, **as_in_the_paper())
+                continue
+            if method.startswith("PR-BNN, "):
+                yield run(method, seed, inference=method.removeprefix("PR-BNN, "))
                 continue
             record, curves = run(method, seed, tempering)
             tempering = record.tempering
