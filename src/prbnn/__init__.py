@@ -17,6 +17,7 @@ from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outs
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.own import Combined, Score
 from prbnn.knowledge.regions import Box
+from prbnn.knowledge.sequence import Continues, Falls, RateBetween, Rises
 from prbnn.knowledge.shape import (
     Concave,
     Convex,
@@ -28,11 +29,15 @@ from prbnn.knowledge.shape import (
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
+from prbnn.model.recurrent import GRU, LSTM
 
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+    from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "MLP",
     "NUTS",
     "RBF",
@@ -48,6 +53,7 @@ __all__ = [
     "Combined",
     "Compare",
     "Concave",
+    "Continues",
     "Convex",
     "CurvatureBetween",
     "DataError",
@@ -56,6 +62,7 @@ __all__ = [
     "Dropout",
     "Ensemble",
     "Equals",
+    "Falls",
     "Gaussian",
     "Increasing",
     "InfeasibleError",
@@ -67,7 +74,10 @@ __all__ = [
     "Outside",
     "PRBNNClassifier",
     "PRBNNRegressor",
+    "PRBNNSequenceRegressor",
     "Poisson",
+    "RateBetween",
+    "Rises",
     "Score",
     "SlopeBetween",
     "StudentT",
@@ -81,4 +91,8 @@ def __getattr__(name: str) -> Any:
         from prbnn import estimators
 
         return getattr(estimators, name)
+    if name == "PRBNNSequenceRegressor":
+        from prbnn.sequence_regressor import PRBNNSequenceRegressor
+
+        return PRBNNSequenceRegressor
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

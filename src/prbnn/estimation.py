@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fit import train
 from prbnn.inference.engine import Engine
+from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import MLP, Network
@@ -41,7 +42,7 @@ class Estimator(BaseEstimator):
         network: Network | Callable | None = None,
         knowledge: Sequence[Rule] = (),
         *,
-        inference: str | Engine = "bbb",
+        inference: str | Engine | None = "bbb",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
         scaling: Kind = "minmax",
@@ -67,6 +68,10 @@ class Estimator(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _defaults(self) -> dict[str, Any]:
+        """What stands for parameters that are None."""
+        return {"network": MLP(), "inference": "bbb", "prior": Normal()}
+
     def _learn(
         self,
         X: Any,
@@ -74,6 +79,7 @@ class Estimator(BaseEstimator):
         sample_weight: Any,
         likelihood: Likelihood,
         outputs: Sequence[str] | None,
+        layout: Layout | None = None,
     ) -> Task:
         """Fit and keep the record; every mistake in data or rules is told before training."""
         seed = _seed(self.random_state)
@@ -83,22 +89,24 @@ class Estimator(BaseEstimator):
         check_count(
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
         )
+        usual = self._defaults()
         task = prepare(
-            MLP() if self.network is None else self.network,
+            usual["network"] if self.network is None else self.network,
             X,
             targets,
             () if self.knowledge is None else self.knowledge,
-            inference=self.inference,
+            inference=usual["inference"] if self.inference is None else self.inference,
             likelihood=likelihood,
-            prior=Normal() if self.prior is None else self.prior,
+            prior=usual["prior"] if self.prior is None else self.prior,
             tempering=1.0 if automatic else self.tempering,
             scaling=self.scaling,
             points=self.points,
             rejection=self.rejection,
             sample_weight=sample_weight,
-            columns=None,
+            columns=None if layout is None else layout.inputs,
             outputs=outputs,
             seed=seed,
+            layout=layout,
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None
@@ -110,7 +118,13 @@ class Estimator(BaseEstimator):
                 task = task.tempered(self.tempering_choice_.value)
             report.stage("compiling")
             solution = train(
-                task, self.steps, batch_size=self.batch_size, progress=report.update, seed=seed
+                task,
+                self.steps,
+                batch_size=self.batch_size,
+                # sequences cost more to check, and their networks more to keep
+                draws=None if layout is None or not task.engine.endless else self.draws,
+                progress=report.update,
+                seed=seed,
             )
             report.stage("checking draws")
             self._keep(solution)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,12 +18,13 @@ from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Fresh, Problem
 from prbnn.knowledge.binding import bind_all
+from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
-from prbnn.model.scaling import Kind, Scaling, scaling_of
+from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad
 
@@ -31,6 +33,8 @@ POOL_POINTS = 1024
 SURFACE_POOL = 16_384
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
+# sequences cost more each, and their points stay where training sequences are
+SEQUENCE_POOL = 1024
 
 
 class Task(NamedTuple):
@@ -72,8 +76,12 @@ def prepare(
     columns: Sequence[str] | None,
     outputs: Sequence[str] | None,
     seed: int,
+    layout: Layout | None = None,
 ) -> Task:
-    """Read and check everything, and put it into arrays; no training yet."""
+    """Read and check everything, and put it into arrays; no training yet.
+
+    ``layout`` says how sequences lie in the rows of ``x`` and ``y``, where they are sequences.
+    """
     if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):
@@ -82,10 +90,15 @@ def prepare(
     rules = named(knowledge)
     engine = engine_of(inference)
     _check_strengths(engine, rules)
-    scale = scaling_of(table.rows, table.targets, scaling, weight)
+    if layout is None:
+        scale = scaling_of(table.rows, table.targets, scaling, weight)
+        pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
+    else:
+        table, pool = replace(table, layout=layout), SEQUENCE_POOL
+        scale = sequence_scaling(layout, table.rows, table.targets, scaling)
+        network = network.over(layout) if hasattr(network, "over") else network
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
-    pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
     bound = bind_all(rules, table, scale, pool)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
@@ -105,7 +118,7 @@ def prepare(
             likelihood.start(scale.output_scale, table.targets, weight), float
         ),
         tempering=number(tempering),
-        points_width=min(_points(rules, points, len(table.inputs), engine), pool),
+        points_width=min(_points(rules, points, table, engine), pool),
     )
     return Task(
         engine=engine,
@@ -122,7 +135,7 @@ def prepare(
     )
 
 
-def _points(rules: Sequence[Rule], points: int, inputs: int, engine: Engine) -> int:
+def _points(rules: Sequence[Rule], points: int, table: Columns, engine: Engine) -> int:
     """Whether a whole function obeys cannot be told from a few points, less so over many inputs.
 
     Nor from points that stay the same from step to step, as a density needs them to.
@@ -130,7 +143,8 @@ def _points(rules: Sequence[Rule], points: int, inputs: int, engine: Engine) -> 
     kinds = {rule.strength.kind for rule in rules}
     if "probable functions" in kinds:
         return max(points, FUNCTION_POINTS)
-    many = "share" in kinds and (inputs > 1 or engine.full_batch)
+    surface = len(table.inputs) > 1 and table.layout is None
+    many = "share" in kinds and (surface or engine.full_batch)
     return max(points, SURFACE_POINTS) if many else points
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
 
 from prbnn.errors import KnowledgeError, nearest
+from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 
 if TYPE_CHECKING:
@@ -27,15 +29,20 @@ class Frame(eqx.Module):
     input_scale: Float[Array, " inputs"]
     output_shift: Float[Array, " outputs"]
     output_scale: Float[Array, " outputs"]
+    layout: Layout | None = eqx.field(static=True, default=None)
 
-    def input(self, column: str) -> int:
-        """Position of an input, or an error with the nearest name."""
+    def input(self, column: str) -> Any:
+        """Position of an input, or an error with the nearest name; of a variable, all its steps."""
+        if self.layout is not None and column in self.layout.variables:
+            return np.array(self.layout.observed(column))
         if column not in self.inputs:
             raise KnowledgeError(f"no column {column!r}{nearest(column, self.inputs)}")
         return self.inputs.index(column)
 
-    def output(self, name: str | None) -> int:
-        """Position of an output; None is allowed where there is only one."""
+    def output(self, name: str | None) -> Any:
+        """Position of an output; None is allowed where there is only one. Of a variable, all steps."""
+        if self.layout is not None:
+            return np.array(self.layout.positions(name))
         if name is None:
             if len(self.outputs) > 1:
                 raise KnowledgeError(
@@ -56,6 +63,7 @@ def frame_of(columns: Columns, scaling: Scaling) -> Frame:
         input_scale=jnp.asarray(scaling.input_scale, float),
         output_shift=jnp.asarray(scaling.output_shift, float),
         output_scale=jnp.asarray(scaling.output_scale, float),
+        layout=columns.layout,
     )
 
 

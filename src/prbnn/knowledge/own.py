@@ -18,7 +18,9 @@ class Score(Rule):
     ``score(function, x)`` sees one drawn function and one point, in the user's units:
     ``x["column"]``, ``x.replace(column=value)``, ``function(x)``, ``function.slope(x, "column")``,
     ``function.bend(x, "column", step)``. It is traced by JAX: use ``jax.numpy``, no Python ``if``
-    on values. ``unit`` is a size of score that matters; the target's standard deviation if None.
+    on values. Of sequences, ``function(x, "altitude")`` is the whole trajectory ahead and
+    ``x["altitude"]`` the one observed. ``unit`` is a size of score that matters; the target's
+    standard deviation if None.
 
     >>> decay = Score(lambda function, x: 0.1 - abs(function.slope(x, "t") + function(x)), name="decay")
     >>> decay.label

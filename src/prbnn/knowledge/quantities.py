@@ -16,6 +16,7 @@ from prbnn.errors import KnowledgeError, nearest
 from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
 from prbnn.knowledge.evaluation import Rows
 from prbnn.knowledge.expressions import Expression, ExpressionError, parse
+from prbnn.knowledge.layout import At
 from prbnn.knowledge.regions import Columns
 
 if TYPE_CHECKING:
@@ -35,16 +36,16 @@ class Quantity(eqx.Module):
 
 
 class Output(Quantity):
-    """One output of the network as it is."""
+    """One output of the network as it is, or one variable at several steps."""
 
-    position: int = eqx.field(static=True)
+    position: int | tuple[int, ...] = eqx.field(static=True)
     gain: Float[Array, ""]
 
     def level(self, function: Drawn, x: Array) -> Array:
-        return function.values(x)[self.position] * self.gain
+        return function.values(x)[np.array(self.position)] * self.gain
 
     def rate(self, function: Drawn, x: Array, index: int) -> Array:
-        return function.rates(x, index)[self.position] * self.gain
+        return function.rates(x, index)[np.array(self.position)] * self.gain
 
 
 class Transformed(Quantity):
@@ -53,6 +54,7 @@ class Transformed(Quantity):
     frame: Frame
     transform: Any = eqx.field(static=True)
     unit: Float[Array, ""]
+    at: At = eqx.field(static=True, default=None)
 
     def level(self, function: Drawn, x: Array) -> Array:
         return self._of(x, function.values(x))
@@ -66,55 +68,68 @@ class Transformed(Quantity):
     def _of(self, x: Array, values: Array) -> Array:
         point = Point(x, self.frame)
         outputs = values[: len(self.frame.outputs)] * self.frame.output_scale
-        named = dict(zip(self.frame.outputs, outputs + self.frame.output_shift, strict=True))
+        named = self._named(outputs + self.frame.output_shift)
         if isinstance(self.transform, Expression):
             columns = {
                 name: named[name] if name in named else point[name] for name in self.transform.names
             }
             return self.transform.evaluate(columns, jnp) / self.unit
         only = next(iter(named.values())) if len(named) == 1 else named
-        return jnp.asarray(self.transform(point, only)).reshape(()) / self.unit
+        level = jnp.asarray(self.transform(point, only)) / self.unit
+        return level.reshape(()) if self.frame.layout is None else level
+
+    def _named(self, outputs: Array) -> dict[str, Array]:
+        """Outputs by name; variables of a trajectory at the steps the rule speaks of."""
+        layout = self.frame.layout
+        if layout is None:
+            return dict(zip(self.frame.outputs, outputs, strict=True))
+        return {name: outputs[np.array(layout.positions(name, self.at))] for name in layout.outputs}
 
 
 def quantity_of(
-    of: str | Callable | None, columns: Columns, scaling: Scaling
+    of: str | Callable | None, columns: Columns, scaling: Scaling, at: At = None
 ) -> tuple[Quantity, float, float]:
     """The quantity, its unit (training standard deviation) and its shift, in the user's units."""
     frame = frame_of(columns, scaling)
-    if of is None or (isinstance(of, str) and of in columns.outputs):
-        position = frame.output(of)
-        unit = float(scaling.output_sd[position])
-        gain = float(scaling.output_scale[position]) / unit
-        return (
-            Output(position, jnp.asarray(gain, float)),
-            unit,
-            float(scaling.output_shift[position]),
-        )
+    if at is not None and columns.layout is None:
+        raise KnowledgeError(f"at={at!r} speaks of steps ahead, and these data are no sequences")
+    if of is None or (isinstance(of, str) and of in columns.subjects):
+        position = frame.output(of) if columns.layout is None else columns.layout.positions(of, at)
+        # all steps of a variable share their scaling
+        first = position if isinstance(position, int) else position[0]
+        unit = float(scaling.output_sd[first])
+        gain = float(scaling.output_scale[first]) / unit
+        return Output(position, jnp.asarray(gain, float)), unit, float(scaling.output_shift[first])
     transform: Any = of
     if isinstance(of, str):
-        names = (*columns.outputs, *columns.inputs)
+        names = (*columns.subjects, *columns.inputs)
         try:
             transform = parse(of, names)
         except ExpressionError as error:
-            hint = nearest(of, columns.outputs) if of.isidentifier() else ""
+            hint = nearest(of, columns.subjects) if of.isidentifier() else ""
             raise KnowledgeError(f"of={of!r}: {error}{hint}") from None
-        if not set(transform.names) & set(columns.outputs):
+        if not set(transform.names) & set(columns.subjects):
             raise KnowledgeError(
                 f"of={of!r} names no output, so no network could change it; outputs: "
-                f"{', '.join(columns.outputs)}"
+                f"{', '.join(columns.subjects)}"
             )
     elif not callable(of):
         raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
     unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)
-    return Transformed(frame, transform, jnp.asarray(unit, float)), unit, 0.0
+    return Transformed(frame, transform, jnp.asarray(unit, float), at), unit, 0.0
 
 
 def _training_spread(transform: Any, columns: Columns) -> float:
     """Standard deviation of r over the training rows; 1 where it cannot be told."""
-    outputs = {name: columns.targets[:, k] for k, name in enumerate(columns.outputs)}
+    layout = columns.layout
+    outputs = {
+        name: columns.targets[:, k if layout is None else np.array(layout.positions(name))]
+        for k, name in enumerate(columns.subjects)
+    }
     try:
         if isinstance(transform, Expression):
-            inputs = {name: columns.rows[:, k] for k, name in enumerate(columns.inputs)}
+            wide = slice(None) if layout is None else np.newaxis
+            inputs = {name: columns.rows[:, k][..., wide] for k, name in enumerate(columns.inputs)}
             values = transform.evaluate({**inputs, **outputs})
         else:
             only = next(iter(outputs.values())) if len(outputs) == 1 else outputs

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from prbnn.errors import KnowledgeError, nearest
+from prbnn.knowledge.layout import Layout
 
 Interval = tuple[str, float, float]
 FEW_VALUES = 12
@@ -93,12 +94,21 @@ def region(where: Where) -> Region:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The training table a rule is read against: names and values of inputs and outputs."""
+    """The training table a rule is read against: names and values of inputs and outputs.
+
+    `layout` says how sequences lie in its rows, where they are sequences.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     rows: np.ndarray
     targets: np.ndarray
+    layout: Layout | None = None
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """What rules may speak of: outputs, or the variables of a trajectory."""
+        return self.outputs if self.layout is None else self.layout.outputs
 
     def index(self, column: str) -> int:
         """Position of an input column, or an error that suggests the nearest name."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from prbnn.errors import KnowledgeError, is_number
+from prbnn.knowledge.layout import At
 from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
@@ -30,12 +31,15 @@ class Rule:
     - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
       only output
     - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
+    - `at`: of sequences, the steps ahead it speaks of: "first", "last", a number or several; None
+      is every one
     - `margin`: how far inside its limit the rule is asked to stay while training
     """
 
     name: str | None = None
     of: str | Callable[[Any, Any], Any] | None = None
     where: Where = None
+    at: At = None
     margin: float = 0.0
     strength: Strength = field(default_factory=Hard)
     because: str | None = None
@@ -53,7 +57,8 @@ class Rule:
     @property
     def label(self) -> str:
         """The name in reports and errors: the one given, or the rule in words."""
-        return self.name or self.describe()
+        when = "" if self.at is None else f" at {_steps_text(self.at)}"
+        return self.name or f"{self.describe()}{when}"
 
     def describe(self) -> str:
         """The rule in words, without its region and strength."""
@@ -88,6 +93,13 @@ class Rule:
         from prbnn.knowledge.scoring import bind
 
         return bind(self, columns, scaling, points)
+
+
+def _steps_text(at: At) -> str:
+    if isinstance(at, str):
+        return f"the {at} step"
+    steps = (at,) if isinstance(at, int) else tuple(at or ())
+    return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
 
 
 def bound_text(bound: object) -> str:

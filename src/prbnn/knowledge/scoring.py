@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from prbnn.errors import KnowledgeError
-from prbnn.knowledge import bounds, comparison, own, shape
+from prbnn.knowledge import bounds, comparison, own, sequence, shape
 from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
 from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.quantities import Quantity, quantity_of
@@ -69,11 +69,11 @@ class _Union(BoundRule):
     inside: bool = eqx.field(static=True)
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
-        level = self.quantity.level(function, x)
+        level = self.quantity.level(function, x)[..., None]
         lower, upper = known["lower"], known["upper"]
         if self.inside:
-            return jnp.max(jnp.minimum(level - lower, upper - level))
-        return jnp.min(jnp.maximum(lower - level, level - upper))
+            return jnp.max(jnp.minimum(level - lower, upper - level), axis=-1)
+        return jnp.min(jnp.maximum(lower - level, level - upper), axis=-1)
 
 
 class _Smooth(BoundRule):
@@ -83,12 +83,12 @@ class _Smooth(BoundRule):
     per_unit: Float[Array, " sharpness"]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
-        level = self.quantity.level(function, x)
+        level = self.quantity.level(function, x)[..., None]
 
         def below(z: Array) -> Array:
             return jnp.prod(1 - jnp.tanh(z[..., None] * self.per_unit), axis=-1) / 4
 
-        return -jnp.sum(below(level - known["upper"]) * below(known["lower"] - level))
+        return -jnp.sum(below(level - known["upper"]) * below(known["lower"] - level), axis=-1)
 
 
 class _Slope(BoundRule):
@@ -127,6 +127,26 @@ class _Bend(BoundRule):
         ahead = self.quantity.level(function, known["ahead"])
         behind = self.quantity.level(function, known["behind"])
         return _inside((ahead - 2 * middle + behind) * self.per_square, known)
+
+
+class _Along(BoundRule):
+    """Limits on the change a step of a trajectory, taken over some steps.
+
+    With an ``index``, the last observed value ``x[index] * gain + shift`` comes before the first step.
+    """
+
+    quantity: Quantity
+    lag: int = eqx.field(static=True)
+    index: int | None = eqx.field(static=True)
+    gain: Float[Array, ""]
+    shift: Float[Array, ""]
+
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
+        level = self.quantity.level(function, x)
+        if self.index is not None:
+            before = x[self.index] * self.gain + self.shift
+            level = jnp.concatenate([before[None], level])
+        return _inside((level[self.lag :] - level[: -self.lag]) / self.lag, known)
 
 
 class _Own(BoundRule):
@@ -225,7 +245,7 @@ def _known(**arrays: np.ndarray | None) -> Known:
 @_bind.register(bounds.Between)
 @_bind.register(bounds.Equals)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    quantity, unit, shift = quantity_of(rule.of, columns, scaling)
+    quantity, unit, shift = quantity_of(rule.of, columns, scaling, rule.at)
     lower, upper = _value_limits(rule, columns, points, unit)
     if lower is not None and upper is not None:
         _check_order(columns, points, lower, upper)
@@ -271,7 +291,7 @@ def _check_order(columns: Columns, points: np.ndarray, lower: np.ndarray, upper:
 @_bind.register(bounds.OneOf)
 @_bind.register(bounds.Outside)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    quantity, unit, shift = quantity_of(rule.of, columns, scaling)
+    quantity, unit, shift = quantity_of(rule.of, columns, scaling, rule.at)
     lower = np.stack([at_points(a, columns, points, "low end") for a, _ in rule.intervals], axis=1)
     upper = np.stack([at_points(b, columns, points, "high end") for _, b in rule.intervals], axis=1)
     for k in range(lower.shape[1]):
@@ -296,7 +316,7 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
     zeros = np.zeros(len(points))
     if rule.over is None:
         return _slope(rule, columns, scaling, zeros if rises else None, None if rises else zeros)
-    quantity, unit, _ = quantity_of(rule.of, columns, scaling)
+    quantity, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
     ahead = scaling.inputs(_moved(points, columns.index(rule.column), rule.over))
     return _Step(
         **_common(rule, unit),
@@ -320,7 +340,7 @@ def _optional_limits(rule: Any, columns: Columns, points: np.ndarray):
 
 
 def _slope(rule: Any, columns: Columns, scaling: Scaling, lower, upper) -> BoundRule:
-    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling)
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
     index = columns.index(rule.column)
     unit = value_unit / scaling.input_sd[index]
     return _Slope(
@@ -336,7 +356,7 @@ def _slope(rule: Any, columns: Columns, scaling: Scaling, lower, upper) -> Bound
 @_bind.register(shape.Concave)
 @_bind.register(shape.CurvatureBetween)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling)
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
     index, step = columns.index(rule.column), shape.bend_step(rule, columns)
     unit = value_unit / scaling.input_sd[index] ** 2
     zeros = np.zeros(len(points))
@@ -368,7 +388,7 @@ def _moved(points: np.ndarray, index: int, step: float) -> np.ndarray:
 
 @_bind.register(comparison.Compare)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    quantity, unit, _ = quantity_of(rule.of, columns, scaling)
+    quantity, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
     by = np.full(len(points), rule.by / unit)
     limits = {
         "below": {"upper": -by},
@@ -391,6 +411,43 @@ def _changed(changes: Any, columns: Columns, points: np.ndarray) -> np.ndarray:
     for column, value in changes.items():
         changed[:, columns.index(column)] = at_points(value, columns, points, f"value of {column}")
     return changed
+
+
+@_bind.register(sequence.Along)
+def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+    layout = columns.layout
+    if layout is None or not layout.ahead:
+        raise KnowledgeError(
+            f"{type(rule).__name__} speaks of time, and these outputs have no steps"
+        )
+    joins = isinstance(rule, sequence.Continues)
+    at = "first" if joins else None
+    quantity, unit, _ = quantity_of(rule.variable, columns, scaling, at)
+    lag = 1 if joins else rule.lag
+    index = layout.observed(rule.variable)[-1] if joins or rule.observed else None
+    if lag > layout.ahead - (index is None):
+        raise KnowledgeError(f"lag={lag} is too long for {layout.ahead} step(s) ahead")
+    lower, upper = {
+        sequence.Falls: (None, 0.0),
+        sequence.Rises: (0.0, None),
+        sequence.RateBetween: (getattr(rule, "lower", None), getattr(rule, "upper", None)),
+        sequence.Continues: (-getattr(rule, "within", 0.0), getattr(rule, "within", 0.0)),
+    }[type(rule)]
+    every = np.ones(len(points)) / unit
+    shift = 0.0 if index is None else scaling.input_shift[index]
+    place = layout.positions(rule.variable)[0]
+    return _Along(
+        **_common(rule, unit),
+        known=_known(
+            lower=None if lower is None else lower * every,
+            upper=None if upper is None else upper * every,
+        ),
+        quantity=quantity,
+        lag=lag,
+        index=index,
+        gain=jnp.asarray(0.0 if index is None else scaling.input_scale[index] / unit, float),
+        shift=jnp.asarray((shift - scaling.output_shift[place]) / unit, float),
+    )
 
 
 @_bind.register(own.Score)

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from prbnn.knowledge.layout import Layout
+
 Kind = Literal["standard", "minmax", "none"]
 
 
@@ -60,6 +62,33 @@ def scaling_of(
     input_shift, input_scale, input_sd = _columns(x, kind, weight)
     output_shift, output_scale, output_sd = _columns(y, kind, weight)
     return Scaling(input_shift, input_scale, output_shift, output_scale, input_sd, output_sd, kind)
+
+
+def sequence_scaling(
+    layout: Layout, x: np.ndarray, y: np.ndarray, kind: Kind = "minmax"
+) -> Scaling:
+    """One shift and scale a variable, the same at every step, observed or ahead.
+
+    Steps that were not observed do not count; the share of observed steps stays as it is.
+    """
+    if kind not in ("standard", "minmax", "none"):
+        raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
+    seen, ahead = layout.history * len(layout.variables), layout.targets
+    columns = np.array([*(name.rpartition("[")[0] for name in layout.inputs[:seen])])
+    targets = np.array([name.rpartition("[")[0] if layout.ahead else name for name in ahead])
+    first = np.repeat(np.arange(layout.history), len(layout.variables))
+    present = first >= np.round(layout.history * (1 - x[:, -1:]))
+    inputs, outputs = np.zeros((3, x.shape[1])), np.zeros((3, y.shape[1]))
+    inputs[1:] = 1.0
+    for name in {*layout.variables, *layout.outputs}:
+        here, there = np.flatnonzero(columns == name), np.flatnonzero(targets == name)
+        values = np.concatenate([x[:, here][present[:, here]], y[:, there].ravel()])
+        found = np.concatenate(_columns(values[:, None], kind, None))[:, None]
+        inputs[:, here], outputs[:, there] = found, found
+    if layout.static:
+        places = np.arange(seen, x.shape[1] - 1)
+        inputs[:, places] = np.stack(_columns(x[:, places], kind, None))
+    return Scaling(inputs[0], inputs[1], outputs[0], outputs[1], inputs[2], outputs[2], kind)
 
 
 def _columns(

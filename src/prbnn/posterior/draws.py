@@ -25,6 +25,7 @@ from prbnn.model.weights import unflatten
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
 CHECK_POINTS = 8192
+CHECK_SEQUENCES = 512
 FURTHER_CHECKS = 2
 CHECK_DRAWS = 4
 
@@ -164,8 +165,14 @@ class Posterior:
     ) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws."""
         if points is None:
-            points = CHECK_POINTS if len(self.columns.inputs) == 1 else 2 * CHECK_POINTS
+            points = self._check_points
         return bind_all(rules, self.columns, self.scaling, points, margins=False, seed=seed)
+
+    @property
+    def _check_points(self) -> int:
+        if self.columns.layout is not None:
+            return CHECK_SEQUENCES
+        return CHECK_POINTS if len(self.columns.inputs) == 1 else 2 * CHECK_POINTS
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
         """Score every draw against every rule on a dense set of points."""
@@ -186,7 +193,8 @@ class Posterior:
         Over several inputs no set of points is dense, so those that obey are tried at others, too.
         """
         kept = self.take(self.check(rules).obeys(tolerance))
-        further = FURTHER_CHECKS if len(self.columns.inputs) > 1 and rules else 0
+        surface = len(self.columns.inputs) > 1 and self.columns.layout is None
+        further = FURTHER_CHECKS if surface and rules else 0
         for number in range(further):
             if len(kept):
                 others = self.bind(rules, seed=2 + number)

@@ -1,0 +1,90 @@
+"""How a sequence lies in a row, so that rules, engines and draws need not know of time.
+
+A row holds the observed steps one after another, then what does not change along a sequence, then
+the share of steps that were observed. Step 0 is the last one observed, step 1 the first ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prbnn.errors import KnowledgeError, nearest
+
+OBSERVED = "share of steps observed"
+
+# which steps ahead a rule speaks of: None is every one
+At = int | str | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Variables observed for ``history`` steps, and those to come for ``ahead`` steps.
+
+    ``ahead=0`` is one vector a sequence: outputs without steps.
+
+    >>> flight = Layout(("altitude", "speed"), 2, ("weight",), ("altitude",), 3)
+    >>> flight.inputs
+    ('altitude[-1]', 'speed[-1]', 'altitude[0]', 'speed[0]', 'weight', 'share of steps observed')
+    >>> flight.targets
+    ('altitude[1]', 'altitude[2]', 'altitude[3]')
+    """
+
+    variables: tuple[str, ...]
+    history: int
+    static: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ahead: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of a row's columns."""
+        steps = range(1 - self.history, 1)
+        named = (f"{variable}[{step}]" for step in steps for variable in self.variables)
+        return (*named, *self.static, OBSERVED)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of what is predicted, step by step."""
+        steps = range(1, self.ahead + 1)
+        named = tuple(f"{output}[{step}]" for step in steps for output in self.outputs)
+        return named or self.outputs
+
+    def steps(self, at: At) -> tuple[int, ...]:
+        """The steps ahead that ``at`` names.
+
+        >>> Layout(("a",), 2, (), ("a",), 3).steps("last")
+        (3,)
+        """
+        last = max(self.ahead, 1)
+        if at is None:
+            return tuple(range(1, last + 1))
+        wanted = {"first": (1,), "last": (last,)}.get(at, ()) if isinstance(at, str) else at
+        found = (wanted,) if isinstance(wanted, int) else tuple(wanted)
+        if not found or not all(isinstance(step, int) and 1 <= step <= last for step in found):
+            raise KnowledgeError(
+                f"at={at!r} must be 'first', 'last', or one or several steps from 1 to {last}"
+            )
+        return found
+
+    def positions(self, output: str | None, at: At = None) -> tuple[int, ...]:
+        """Where the chosen steps of an output are among the targets."""
+        if output is None:
+            if len(self.outputs) > 1:
+                raise KnowledgeError(
+                    f"there are several outputs ({', '.join(self.outputs)}); say which one with of="
+                )
+            output = self.outputs[0]
+        if output not in self.outputs:
+            raise KnowledgeError(f"no output {output!r}{nearest(output, self.outputs)}")
+        place = self.outputs.index(output)
+        return tuple((step - 1) * len(self.outputs) + place for step in self.steps(at))
+
+    def observed(self, variable: str) -> tuple[int, ...]:
+        """Where a variable's observed steps are in a row, the oldest first."""
+        if variable not in self.variables:
+            raise KnowledgeError(
+                f"{variable!r} was not observed before; observed: {', '.join(self.variables)}"
+            )
+        place = self.variables.index(variable)
+        return tuple(step * len(self.variables) + place for step in range(self.history))

@@ -1,0 +1,204 @@
+"""Recurrent networks: reach for these when an input is a sequence.
+
+One draw of the weights serves a whole sequence, at every step. Steps that were not observed leave
+the state as it was, so that sequences of different lengths share one program.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from prbnn.knowledge.layout import Layout
+from prbnn.model.networks import MLP, Layers
+
+# a forget gate that starts open lets gradients through time (Jozefowicz et al., 2015)
+FORGET_BIAS = 1.0
+
+
+class Cell(eqx.Module):
+    """Weights of all gates, one under another: what reads the input, what reads the state."""
+
+    reads: Float[Array, "gates inputs"]
+    recurs: Float[Array, "gates units"]
+    bias: Float[Array, " gates"]
+
+    @property
+    def units(self) -> int:
+        """How wide the state is."""
+        return self.recurs.shape[1]
+
+    def over(
+        self, sequence: Float[Array, "steps inputs"], present: Bool[Array, " steps"]
+    ) -> Float[Array, "steps units"]:
+        """The state after every step."""
+        # what is read does not wait for the state: all steps in one product
+        drive = sequence @ self.reads.T + self.bias
+
+        def step(state: tuple, now: tuple) -> tuple:
+            drive, present = now
+            moved = self.move(state, drive)
+            kept = jax.tree.map(lambda new, old: jnp.where(present, new, old), moved, state)
+            return kept, kept[0]
+
+        start = (jnp.zeros(self.units),) * self.memories
+        return jax.lax.scan(step, start, (drive, present))[1]
+
+    @property
+    def memories(self) -> int:
+        """How many vectors are carried from step to step; the first one is the output."""
+        raise NotImplementedError
+
+    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
+        """The state after one step."""
+        raise NotImplementedError
+
+
+class LongShortTermCell(Cell):
+    """Hochreiter and Schmidhuber, 1997, with a forget gate."""
+
+    @property
+    def memories(self) -> int:
+        return 2
+
+    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
+        hidden, memory = state
+        enter, forget, leave, value = jnp.split(drive + self.recurs @ hidden, 4)
+        memory = jax.nn.sigmoid(forget) * memory + jax.nn.sigmoid(enter) * jnp.tanh(value)
+        return jax.nn.sigmoid(leave) * jnp.tanh(memory), memory
+
+
+class GatedCell(Cell):
+    """Cho et al., 2014, with the reset gate after the product, which makes it one."""
+
+    @property
+    def memories(self) -> int:
+        return 1
+
+    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
+        (hidden,) = state
+        keep, reset, value = jnp.split(drive, 3)
+        keep_on, reset_on, value_on = jnp.split(self.recurs @ hidden, 3)
+        keep = jax.nn.sigmoid(keep + keep_on)
+        value = jnp.tanh(value + jax.nn.sigmoid(reset + reset_on) * value_on)
+        return (keep * hidden + (1 - keep) * value,)
+
+
+class Recurrent(eqx.Module):
+    """Cells over the observed steps; dense layers on their last state and what does not change."""
+
+    cells: tuple[Cell, ...]
+    head: Layers
+    history: int = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        variables = self.cells[0].reads.shape[1]
+        observed = self.history * variables
+        sequence, rest = x[:observed].reshape(self.history, variables), x[observed:]
+        present = jnp.arange(self.history) + 0.5 > self.history * (1 - rest[-1])
+        for cell in self.cells:
+            sequence = cell.over(sequence, present)
+        return self.head(jnp.concatenate([sequence[-1], rest[:-1]]))
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """Options that recurrent networks share."""
+
+    units: int = 64
+    layers: int = 1
+    hidden: tuple[int, ...] = (64,)
+    activation: str = "tanh"
+
+    cell: ClassVar[type[Cell]]
+    gates: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        for name in ("units", "layers"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} must be a whole number above 0, got {value!r}"
+                )
+        object.__setattr__(self, "hidden", MLP(self.hidden, self.activation).hidden)
+
+    def over(self, layout: Layout) -> Unrolled:
+        """The network for sequences that lie in a row as ``layout`` says."""
+        return Unrolled(self, layout.history, len(layout.variables))
+
+    def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
+        """A row is one step of every input where nothing says how sequences lie in it."""
+        return Unrolled(self, 1, inputs - 1).build(key, inputs, outputs)
+
+    def start(self, key: Array, inputs: int) -> Cell:
+        """Weights uniform with variance 1 / fan-in; nothing is forgotten at first."""
+        wide, reads, recurs = self.gates * self.units, *jax.random.split(key)
+
+        def uniform(key: Array, deep: int) -> Array:
+            reach = math.sqrt(3 / max(deep, 1))
+            return jax.random.uniform(key, (wide, deep), minval=-reach, maxval=reach)
+
+        return self.cell(
+            uniform(reads, inputs), uniform(recurs, self.units) / math.sqrt(3), self.first_bias()
+        )
+
+    def first_bias(self) -> Float[Array, " gates"]:
+        """Biases at the start."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LSTM(_Declared):
+    """A long short-term memory network, followed by dense layers.
+
+    >>> LSTM(units=32, hidden=(64, 32))
+    LSTM(units=32, layers=1, hidden=(64, 32), activation='tanh')
+    """
+
+    cell: ClassVar[type[Cell]] = LongShortTermCell
+    gates: ClassVar[int] = 4
+
+    def first_bias(self) -> Float[Array, " gates"]:
+        return jnp.zeros(4 * self.units).at[self.units : 2 * self.units].set(FORGET_BIAS)
+
+
+@dataclass(frozen=True)
+class GRU(_Declared):
+    """A gated recurrent network, followed by dense layers: three quarters of an LSTM's weights.
+
+    >>> GRU(units=32).layers
+    1
+    """
+
+    cell: ClassVar[type[Cell]] = GatedCell
+    gates: ClassVar[int] = 3
+
+    def first_bias(self) -> Float[Array, " gates"]:
+        return jnp.zeros(3 * self.units).at[: self.units].set(FORGET_BIAS)
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A recurrent network that knows how many steps and variables a row holds."""
+
+    network: _Declared
+    history: int
+    variables: int
+
+    def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
+        """Cells one on another, and the dense layers that read the last of them."""
+        declared = self.network
+        *cell_keys, head_key = jax.random.split(key, declared.layers + 1)
+        widths = (self.variables, *(declared.units,) * (declared.layers - 1))
+        cells = tuple(declared.start(k, w) for k, w in zip(cell_keys, widths, strict=True))
+        static = inputs - self.history * self.variables - 1
+        head = MLP(declared.hidden, declared.activation)
+        return Recurrent(
+            cells, head.build(head_key, declared.units + static, outputs), self.history
+        )

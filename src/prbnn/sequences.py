@@ -1,0 +1,218 @@
+"""Sequences at the edge: arrays or a long table in, rows with a layout out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from prbnn.errors import DataError, nearest
+from prbnn.knowledge.layout import Layout
+
+
+class Sequences(NamedTuple):
+    """Sequences side by side, in the user's units.
+
+    `observed` is (sequences, steps, variables), filled up at the front where fewer steps were seen;
+    `seen` says how many were. `ahead` is (sequences, steps, outputs), or None where it is asked for.
+    """
+
+    names: np.ndarray
+    observed: np.ndarray
+    seen: np.ndarray
+    static: np.ndarray
+    ahead: np.ndarray | None
+
+    def rows(self) -> np.ndarray:
+        """One row a sequence, as a `Layout` describes it."""
+        count, steps = self.observed.shape[:2]
+        flat = self.observed.reshape(count, -1)
+        return np.concatenate([flat, self.static, self.seen[:, None] / steps], axis=1)
+
+    def targets(self) -> np.ndarray:
+        """What came after, one row a sequence."""
+        assert self.ahead is not None
+        return self.ahead.reshape(len(self.ahead), -1)
+
+
+def from_arrays(
+    x: Any, y: Any = None, static: Any = None, seen: Any = None, history: int | None = None
+) -> Sequences:
+    """(sequences, steps, variables) observed; (sequences, steps, outputs) or (sequences, outputs).
+
+    ``seen`` is how many of the last steps of each sequence were observed; those before are ignored.
+    Sequences shorter than ``history`` are filled up at the front.
+    """
+    observed = _array(x, "X", (3,))
+    count, steps, _ = observed.shape
+    if history is not None and steps != history:
+        if steps > history:
+            raise DataError(f"X has {steps} steps, and the model was fitted to {history}")
+        observed = np.pad(observed, ((0, 0), (history - steps, 0), (0, 0)))
+        seen = np.full(count, steps) if seen is None else seen
+    wide = observed.shape[1]
+    lengths = np.full(count, wide) if seen is None else np.asarray(seen)
+    if lengths.shape != (count,) or not np.all((lengths >= 1) & (lengths <= min(steps, wide))):
+        raise DataError(
+            f"seen must hold one number from 1 to {steps} a sequence ({count} sequences)"
+        )
+    absent = np.arange(wide)[None, :] < (wide - lengths)[:, None]
+    _refuse_gaps(observed, absent)
+    # what was not seen repeats the first step that was: the network skips it, pictures need not
+    first = observed[np.arange(count), wide - lengths]
+    observed = np.where(absent[..., None], first[:, None], observed)
+    ahead = None if y is None else _array(y, "y", (2, 3))
+    if ahead is not None and len(ahead) != count:
+        raise DataError(f"X has {count} sequences and y has {len(ahead)}; they must be the same")
+    return Sequences(np.arange(count).astype(str), observed, lengths, _static(static, count), ahead)
+
+
+def _refuse_gaps(observed: np.ndarray, absent: np.ndarray) -> None:
+    wrong = np.any(~np.isfinite(observed) & ~absent[..., None], axis=(1, 2))
+    if wrong.any():
+        raise DataError(
+            f"{int(wrong.sum())} sequence(s) have missing values in steps that were seen, first "
+            f"number {int(np.flatnonzero(wrong)[0])}; fill or drop them, or say how many of the last "
+            "steps were seen with seen="
+        )
+
+
+def _array(values: Any, what: str, dimensions: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must hold numbers only: {error}") from None
+    if array.ndim not in dimensions or not array.size:
+        shape = "(sequences, steps, variables)"
+        raise DataError(f"{what} must be an array {shape} that is not empty, got {array.shape}")
+    if what == "y" and not np.all(np.isfinite(array)):
+        raise DataError(f"y has {int(np.sum(~np.isfinite(array)))} missing value(s); drop those")
+    return array
+
+
+def _static(static: Any, count: int) -> np.ndarray:
+    if static is None:
+        return np.zeros((count, 0))
+    table = np.asarray(static, np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != count or not np.all(np.isfinite(table)):
+        raise DataError(
+            f"static must hold finite numbers, one row a sequence ({count}), got {table.shape}"
+        )
+    return table
+
+
+class Table(NamedTuple):
+    """How to read a long table: which columns are what, and how many steps lie before and ahead."""
+
+    id: str
+    time: str
+    variables: tuple[str, ...]
+    outputs: tuple[str, ...]
+    static: tuple[str, ...]
+    history: int
+    ahead: int
+
+
+def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
+    """The last ``history + ahead`` steps of each id (``history`` where nothing lies ahead).
+
+    Ids with fewer steps than ``ahead`` and one are refused; fewer observed ones are no fault.
+    """
+    table = nw.from_native(frame, eager_only=True)
+    used = dict.fromkeys((how.id, how.time, *how.variables, *how.outputs, *how.static))
+    for name in used:
+        if name not in table.columns:
+            raise DataError(f"no column {name!r}{nearest(name, table.columns)}")
+    ids = table[how.id].to_numpy().astype(str)
+    order = np.lexsort((table[how.time].to_numpy(), ids))
+    ids, times = ids[order], table[how.time].to_numpy()[order]
+    same = (ids[1:] == ids[:-1]) & (times[1:] == times[:-1])
+    if same.any():
+        wrong = sorted(set(ids[1:][same]))
+        raise DataError(
+            f"{len(wrong)} sequence(s) hold a time twice: {_some(wrong)}; drop the repeated rows"
+        )
+    columns = {name: _column(table, name)[order] for name in used if name not in how[:2]}
+    names, starts, counts = np.unique(ids, return_index=True, return_counts=True)
+    ahead = how.ahead if with_targets else 0
+    short = names[counts < ahead + 1]
+    if len(short):
+        raise DataError(
+            f"{len(short)} sequence(s) have fewer than {ahead + 1} steps: {_some(short)}; drop them"
+        )
+    seen = np.minimum(counts - ahead, how.history)
+    ends = starts + counts
+    back = np.arange(-how.history, 0)[None, :] + (ends - ahead)[:, None]
+    places = np.maximum(back, (ends - ahead - seen)[:, None])
+    observed = np.stack([columns[name][places] for name in how.variables], axis=-1)
+    later = np.arange(ahead)[None, :] + (ends - ahead)[:, None]
+    targets = np.stack([columns[name][later] for name in how.outputs], axis=-1)
+    static = np.zeros((len(names), 0))
+    if how.static:
+        static = np.stack([_constant(columns[n], starts, counts, names, n) for n in how.static], 1)
+    return Sequences(names, observed, seen, static, targets if with_targets else None)
+
+
+def _column(table: Any, name: str) -> np.ndarray:
+    column = table[name]
+    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        raise DataError(
+            f"column {name!r} holds {column.dtype}, not numbers; encode it or leave it out"
+        )
+    values = column.cast(nw.Float64).to_numpy()
+    if not np.all(np.isfinite(values)):
+        raise DataError(f"column {name!r} has {int(np.sum(~np.isfinite(values)))} missing value(s)")
+    return values
+
+
+def _constant(
+    values: np.ndarray, starts: np.ndarray, counts: np.ndarray, names: np.ndarray, name: str
+) -> np.ndarray:
+    first = values[starts]
+    moves = np.flatnonzero(values != np.repeat(first, counts))
+    if len(moves):
+        owner = names[np.searchsorted(starts, moves[0], side="right") - 1]
+        raise DataError(
+            f"static column {name!r} changes along sequence {owner!r}; make it one of variables"
+        )
+    return first
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+def layout_of(
+    data: Sequences,
+    variables: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    static: Sequence[str] | None = None,
+) -> Layout:
+    """Names for what has none: x0, x1 ...; outputs that are as many as the variables share theirs."""
+    width = data.observed.shape[2]
+    names = tuple(variables or (f"x{k}" for k in range(width)))
+    assert data.ahead is not None
+    steps = data.ahead.shape[1] if data.ahead.ndim == 3 else 0
+    count = data.ahead.shape[-1]
+    wanted = tuple(
+        outputs or (names if steps and count == width else [f"y{k}" for k in range(count)])
+    )
+    fixed = tuple(static or (f"s{k}" for k in range(data.static.shape[1])))
+    for what, given, need in (
+        ("variables", names, width),
+        ("outputs", wanted, count),
+        ("static names", fixed, data.static.shape[1]),
+    ):
+        if len(given) != need:
+            raise DataError(
+                f"{need} {what} in the data, but {len(given)} names: {', '.join(given)}"
+            )
+    twice = {n for n in (*names, *fixed) if (*names, *fixed).count(n) > 1}
+    if twice or len(set(wanted)) < len(wanted):
+        raise DataError(
+            f"names must differ; given twice: {', '.join(sorted(twice)) or 'an output'}"
+        )
+    return Layout(names, data.observed.shape[1], fixed, wanted, steps)

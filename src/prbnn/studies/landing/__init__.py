@@ -1,0 +1,1 @@
+"""Landing: the last seconds of an approach, foretold from the seconds before them."""
