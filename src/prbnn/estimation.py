@@ -152,7 +152,7 @@ class Estimator(BaseEstimator):
             solution,
             check,
             stored,
-            stored.check(solution.rules),
+            check if len(stored) == len(raw) and not hard else stored.check(solution.rules),
             self.acceptance_,
             self.result_,
         )

@@ -80,7 +80,7 @@ class PRBNNSequenceRegressor(Estimator):
         prior: Prior | None = None,
         tempering: float = 0.1,
         scaling: Kind = "minmax",
-        steps: int = 4000,
+        steps: int = 3000,
         batch_size: int | None = 128,
         points: int = 32,
         rejection: float | None = None,
@@ -116,7 +116,7 @@ class PRBNNSequenceRegressor(Estimator):
     def _defaults(self) -> dict[str, Any]:
         return {
             "network": LSTM(),
-            "inference": BayesByBackprop(draws=2),
+            "inference": BayesByBackprop(draws=2, learning_rate=0.01),
             "prior": LayerNormal(),
         }
 
@@ -203,7 +203,8 @@ class PRBNNSequenceRegressor(Estimator):
 
     def predict_all(self, X: Any, *, static: Any = None, seen: Any = None) -> Prediction:
         """Mean, epistemic and aleatoric standard deviations of every step and output."""
-        found = self.posterior_.predict(self._rows(X, static, seen))
+        rows = self._rows(X, static, seen)
+        found = self.posterior_.predict(rows)
         return Prediction(*map(self._shaped, (found.mean, found.epistemic, found.aleatoric)))
 
     def predict_quantiles(
@@ -221,10 +222,12 @@ class PRBNNSequenceRegressor(Estimator):
 
     def sample_functions(self, X: Any, *, static: Any = None, seen: Any = None) -> np.ndarray:
         """Every stored draw's trajectories (draws, sequences, steps ahead, outputs), without noise."""
-        return self._shaped(self.posterior_.functions(self._rows(X, static, seen)))
+        rows = self._rows(X, static, seen)
+        return self._shaped(self.posterior_.functions(rows))
 
     def sample(
         self, X: Any, random_state: int = 0, *, static: Any = None, seen: Any = None
     ) -> np.ndarray:
         """New observations (draws, sequences, steps ahead, outputs): trajectories with noise."""
-        return self._shaped(self.posterior_.samples(self._rows(X, static, seen), random_state))
+        rows = self._rows(X, static, seen)
+        return self._shaped(self.posterior_.samples(rows, random_state))

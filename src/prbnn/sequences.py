@@ -141,7 +141,7 @@ def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
     short = names[counts < ahead + 1]
     if len(short):
         raise DataError(
-            f"{len(short)} sequence(s) have fewer than {ahead + 1} steps: {_some(short)}; drop them"
+            f"{len(short)} sequence(s) have fewer than {ahead + 1} steps: {_some(short.tolist())}; drop them"
         )
     seen = np.minimum(counts - ahead, how.history)
     ends = starts + counts
@@ -174,7 +174,7 @@ def _constant(
     first = values[starts]
     moves = np.flatnonzero(values != np.repeat(first, counts))
     if len(moves):
-        owner = names[np.searchsorted(starts, moves[0], side="right") - 1]
+        owner = str(names[np.searchsorted(starts, moves[0], side="right") - 1])
         raise DataError(
             f"static column {name!r} changes along sequence {owner!r}; make it one of variables"
         )

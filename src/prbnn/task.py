@@ -24,6 +24,7 @@ from prbnn.knowledge.rules import Rule, named
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
+from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad
@@ -96,7 +97,7 @@ def prepare(
     else:
         table, pool = replace(table, layout=layout), SEQUENCE_POOL
         scale = sequence_scaling(layout, table.rows, table.targets, scaling)
-        network = network.over(layout) if hasattr(network, "over") else network
+        network = over(network, layout)
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
     bound = bind_all(rules, table, scale, pool)

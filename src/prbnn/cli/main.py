@@ -117,3 +117,40 @@ def uci(
     from prbnn.cli.uci import study as run
 
     run(data, sets, splits, engines, tables.value, json)
+
+
+class LandingSource(StrEnum):
+    """Where the flights of the landing study come from."""
+
+    synthetic = "synthetic"
+    katl = "katl"
+    adsb = "adsb"
+
+
+@study_app.command()
+def landing(
+    source: Annotated[
+        LandingSource, typer.Option(help="Simulated flights, radar or ADS-B tracks.")
+    ] = LandingSource.synthetic,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that holds the tracks of katl or adsb.")
+    ] = None,
+    flights: Annotated[int, typer.Option(min=50, help="How many flights to simulate.")] = 7542,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated flights.")] = 0,
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of training flights, with commas between; 'all' is one.")
+    ] = "",
+    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("landing.png"),
+) -> None:
+    """Landing: the last seconds of an approach from those before, with and without knowledge.
+
+    Example: prbnn study landing --sizes 200,all --json records.json
+    """
+    from prbnn.cli.landing import study as run
+
+    try:
+        wanted = [None if part.strip() == "all" else int(part) for part in sizes.split(",") if part]
+    except ValueError:
+        raise typer.BadParameter(f"--sizes takes whole numbers and 'all', got {sizes!r}") from None
+    run(source.value, data, flights, seed, wanted or None, json, out)

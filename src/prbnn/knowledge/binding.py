@@ -118,3 +118,45 @@ def bind_all(
     return BoundKnowledge(
         tuple(groups), frame_of(columns, scaling), tuple(rule.strength.kind for rule in rules)
     )
+
+
+def bind_at(
+    rules: Sequence[Rule], columns: Columns, scaling: Scaling, points: np.ndarray
+) -> BoundKnowledge:
+    """Every rule at the same given points (the user's units), without margins."""
+    bound = tuple(rule.bind(columns, scaling, points).without_margin() for rule in rules)
+    group = Group(jnp.asarray(scaling.inputs(points), float), bound, tuple(range(len(rules))))
+    kinds = tuple(rule.strength.kind for rule in rules)
+    return BoundKnowledge((group,), frame_of(columns, scaling), kinds)
+
+
+def scores_of_values(
+    rules: Sequence[Rule],
+    columns: Columns,
+    scaling: Scaling,
+    points: np.ndarray,
+    values: np.ndarray,
+) -> list[np.ndarray | None]:
+    """How given outputs at given points stand to each rule: (points, components), >= 0 where it holds.
+
+    In the rule's unit. For rows that were observed and for mean predictions; None for rules on slopes
+    and comparisons, which speak of a function and not of its values.
+    """
+    knowledge = bind_at(rules, columns, scaling, points)
+    (group,) = knowledge.groups
+
+    @jax.jit
+    def at_points(x: Array, y: Array, knowns: tuple) -> tuple:
+        def at_point(x: Array, y: Array, knowns: tuple) -> tuple:
+            function = Drawn(lambda _: y, knowledge.frame)
+            return tuple(
+                jnp.atleast_1d(rule.score(function, x, known))
+                for rule, known in zip(group.rules, knowns, strict=True)
+                if rule.of_values
+            )
+
+        return jax.vmap(at_point)(x, y, knowns)
+
+    known = tuple(rule.known for rule in group.rules)
+    found = iter(at_points(group.points, jnp.asarray(scaling.outputs(values), float), known))
+    return [np.asarray(next(found)) if rule.of_values else None for rule in group.rules]

@@ -48,6 +48,11 @@ class BoundRule(eqx.Module):
         """Weights of the components of an array score; None is their mean."""
         return None
 
+    @property
+    def of_values(self) -> bool:
+        """Whether the outputs at a point decide; slopes and comparisons need the function."""
+        return isinstance(self, _Limits | _Union | _Smooth | _Along)
+
     def without_margin(self) -> BoundRule:
         """The same rule, asked to hold exactly."""
         return eqx.tree_at(lambda rule: rule.margin, self, jnp.zeros_like(self.margin))

@@ -48,7 +48,7 @@ class _Lagged(Along):
 
 @dataclass(frozen=True)
 class Falls(_Lagged):
-    """A variable at a step is at least what it is ``lag`` steps later: score = y(t) - y(t + lag).
+    """A variable at a step is at least what it is ``lag`` steps later: score = (y(t) - y(t + lag)) / lag.
 
     With ``observed=True`` the last observed step counts as step 0.
 
@@ -62,7 +62,7 @@ class Falls(_Lagged):
 
 @dataclass(frozen=True)
 class Rises(_Lagged):
-    """A variable at a step is at most what it is ``lag`` steps later: score = y(t + lag) - y(t).
+    """A variable at a step is at most what it is ``lag`` steps later: score = (y(t + lag) - y(t)) / lag.
 
     >>> Rises("distance").describe()
     'distance rises over 1 step'
@@ -87,7 +87,11 @@ class RateBetween(Along):
 
     def __post_init__(self) -> None:
         ends = [end for end in (self.lower, self.upper) if end is not None]
-        if not ends or not all(is_number(end) for end in ends) or ends != sorted(ends):
+        if (
+            not ends
+            or not all(is_number(end) and abs(end) < float("inf") for end in ends)
+            or ends != sorted(ends)
+        ):
             raise KnowledgeError(
                 "RateBetween: give lower, upper or both as numbers, the lower one first; got "
                 f"{self.lower!r} and {self.upper!r}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -202,3 +202,8 @@ class Unrolled:
         return Recurrent(
             cells, head.build(head_key, declared.units + static, outputs), self.history
         )
+
+
+def over(network: Any, layout: Layout) -> Any:
+    """A recurrent network told how its sequences lie in a row; any other reads the row as it is."""
+    return network.over(layout) if isinstance(network, _Declared) else network

@@ -216,10 +216,15 @@ class Posterior:
     def _of(self, draws: np.ndarray, own: np.ndarray) -> Posterior:
         return replace(self, draws=draws, likelihood_parameters=own)
 
+    def points_for_mean(self, points: int) -> int:
+        """At how many points the mean is tried: every draw is there at once, so sequences are few."""
+        return points if self.columns.layout is None else min(points, CHECK_SEQUENCES // 4)
+
     def breaks_of_mean(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
         """At how many of the checked points the mean prediction breaks each rule."""
         if not rules:
             return np.zeros(0, int)
+        points = self.points_for_mean(points)
         count = len(self.draws)
         extra = -count % CHUNK_DRAWS
         draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))

@@ -152,6 +152,7 @@ def knowledge_report(
     if not rules:
         return KnowledgeReport((), acceptance, solution.tempering, str(result))
     units = stored.bind(rules, 8).units
+    points = stored.points_for_mean(points)
     breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.full(len(rules), points)
     averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
     least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])

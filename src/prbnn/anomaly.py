@@ -1,0 +1,98 @@
+"""How surprising an observation is under the predictive distribution, and when to warn.
+
+A warning level is the quantile of what held-out observations reach, so its false-alarm rate holds
+for new ones of the same kind, whatever the model got wrong (split conformal prediction).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import rankdata
+
+from prbnn.posterior.draws import Posterior
+
+
+def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """-log of the predictive density of each step (rows, steps), outputs of a step together.
+
+    In nats, in units of the network: a normal around each draw, of the draw's own noise. Targets
+    without steps count as one step.
+    """
+    wanted = posterior.scaling.outputs(targets)
+    layout = posterior.columns.layout
+    steps = 1 if layout is None or not layout.ahead else layout.ahead
+    parts, start = [], 0
+    for mean, noise, keep in posterior._blocks(rows):
+        own = wanted[start : start + keep]
+        spread = posterior.likelihood.deviation(mean[:, :keep], noise[:, :keep])
+        residual = (own - mean[:, :keep]) / spread
+        density = -0.5 * residual**2 - np.log(spread) - 0.5 * math.log(2 * math.pi)
+        density = density.reshape(*density.shape[:2], steps, -1).sum(axis=-1)
+        parts.append(math.log(len(mean)) - logsumexp(density, axis=0))
+        start += keep
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Alarm:
+    """A level of surprise that ordinary observations rarely reach, calibrated on held-out ones.
+
+    A step's surprise counts from its own centre and in its own spread, so that steps which are hard
+    to predict do not drown the others. `score` of an observation is its most surprising step's.
+    """
+
+    centre: np.ndarray
+    spread: np.ndarray
+    level: float
+    false_alarms: float
+    calibrated_on: int
+
+    def steps(self, surprise: np.ndarray) -> np.ndarray:
+        """Surprise of every step, comparable along the sequence."""
+        return (surprise - self.centre) / self.spread
+
+    def score(self, surprise: np.ndarray) -> np.ndarray:
+        """One number an observation."""
+        return self.steps(surprise).max(axis=1)
+
+    def warns(self, surprise: np.ndarray) -> np.ndarray:
+        """Whether an observation is above the level."""
+        return self.score(surprise) > self.level
+
+
+def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
+    """The alarm whose rate of false alarms is at most ``false_alarms``, from held-out surprise.
+
+    >>> alarm = calibrate(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
+    >>> 0.02 < alarm.warns(np.random.default_rng(1).normal(size=(999, 3))).mean() < 0.08
+    True
+    """
+    if not 0 < false_alarms < 1:
+        raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
+    count = len(held_out)
+    # the k-th largest of count + 1 exchangeable scores is exceeded with probability k / (count + 1)
+    exceeding = math.floor(false_alarms * (count + 1))
+    if exceeding < 1:
+        raise ValueError(
+            f"{count} held-out observations cannot show a rate of {false_alarms:g}; at least "
+            f"{math.ceil(1 / false_alarms) - 1} are needed"
+        )
+    low, centre, high = np.quantile(held_out, [0.25, 0.5, 0.75], axis=0)
+    spread = np.maximum(high - low, 1e-9)
+    scores = np.sort(((held_out - centre) / spread).max(axis=1))
+    return Alarm(centre, spread, float(scores[-exceeding]), false_alarms, count)
+
+
+def area_under_roc(ordinary: np.ndarray, strange: np.ndarray) -> float:
+    """Chance that a strange observation scores above an ordinary one.
+
+    >>> area_under_roc(np.array([0.0, 1.0]), np.array([2.0, 3.0]))
+    1.0
+    """
+    ranks = rankdata(np.concatenate([ordinary, strange]))
+    few = len(strange)
+    return float((ranks[len(ordinary) :].sum() - few * (few + 1) / 2) / (few * len(ordinary)))
