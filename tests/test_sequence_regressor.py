@@ -36,6 +36,7 @@ from prbnn import (
 from prbnn.inference import ENGINES
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
+from prbnn.model.recurrent import Recurrent
 from tests.compiling import compilations
 
 # short fits say that their budget was spent, and are right
@@ -168,6 +169,22 @@ def test_steps_and_outputs_are_where_they_belong(
         ("height", "load"), HISTORY, ("rate",), ("height", "load"), AHEAD
     )
     assert plain.output_names_[:3] == ("height[1]", "load[1]", "height[2]")
+
+
+def test_the_network_reads_one_step_after_another(plain: PRBNNSequenceRegressor) -> None:
+    network = plain.posterior_.network
+    assert isinstance(network, Recurrent)
+    assert network.history == HISTORY
+    assert network.cells[0].reads.shape == (3 * 3, 2)
+
+
+def test_a_variable_is_scaled_alike_at_every_step(
+    plain: PRBNNSequenceRegressor, known: Walks
+) -> None:
+    scaling = plain.posterior_.scaling
+    for place, values in enumerate(np.moveaxis(known.whole, -1, 0)):
+        steps = scaling.input_shift[place : 2 * HISTORY : 2], scaling.output_shift[place::2]
+        assert np.allclose(np.concatenate(steps), values.min())
 
 
 def test_draws_have_an_axis_of_their_own(plain: PRBNNSequenceRegressor, fresh: Walks) -> None:

@@ -116,7 +116,7 @@ class PRBNNSequenceRegressor(Estimator):
     def _defaults(self) -> dict[str, Any]:
         return {
             "network": LSTM(),
-            "inference": BayesByBackprop(draws=2, learning_rate=0.01),
+            "inference": BayesByBackprop(draws=2, learning_rate=0.005, clip=2.0),
             "prior": LayerNormal(),
         }
 

@@ -135,7 +135,7 @@ def run_chunk(
         settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
         rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
         pace = Pace(rate, jnp.minimum(carry.step / plan.settle_start, 1.0), settled)
-        pressure = enforcement.pressure(carry.enforcement)
+        pressure = enforcement.pressure(carry.enforcement, carry.step / plan.warmup)
         engine_key = jax.random.fold_in(key, 0) if batch_size else key
         engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, pace)
         frozen = ~pace.warming if engine.block > 1 else False

@@ -50,9 +50,9 @@ SCALINGS: tuple[Kind, ...] = ("standard", "minmax", "none")
 POINTS = 16
 
 
-def flights(layout: Layout = FLIGHT, rows: int = 20) -> Columns:
+def flights(layout: Layout = FLIGHT, seed: int = 0, rows: int = 20) -> Columns:
     """Altitudes about 1000, headings about 5, speeds about 70."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     size = {"altitude": (1000, 80), "heading": (5, 1), "speed": (70, 6), "weight": (30, 4)}
     bare = [name.partition("[")[0] for name in (*layout.inputs[:-1], *layout.targets)]
     values = np.stack([generator.normal(*size[name], rows) for name in bare], axis=1)
@@ -410,6 +410,16 @@ def test_the_unit_is_the_spread_of_the_variable_over_all_its_steps() -> None:
     assert knowledge.units[0] == pytest.approx(np.std(everything), rel=1e-5)
 
 
+def test_the_unit_of_an_expression_is_its_spread_over_all_steps_ahead() -> None:
+    columns = flights()
+    speed, altitude = columns.targets[:, 0::2], columns.targets[:, 1::2]
+    weight = columns.rows[:, [FLIGHT.inputs.index("weight")]]
+    for at in (None, "last"):
+        knowledge, _ = bound(AtLeast(0, of="altitude - weight * speed", at=at))
+        wanted = np.std(altitude - weight * speed)
+        assert knowledge.units[0] == pytest.approx(wanted, rel=1e-5)
+
+
 def test_the_gradient_of_a_broken_rule_bends_the_trajectory_back() -> None:
     knowledge, _ = bound(Falls("altitude", lag=2))
 
@@ -436,13 +446,13 @@ def test_the_gradient_of_a_broken_rule_bends_the_trajectory_back() -> None:
     ],
     ids=["rate", "continues", "margin", "at"],
 )
-def test_other_numbers_compile_nothing_anew(first: Rule, second: Rule) -> None:
+def test_other_numbers_and_other_data_compile_nothing_anew(first: Rule, second: Rule) -> None:
     @eqx.filter_jit
     def scores(knowledge: BoundKnowledge, values: jax.Array) -> list[jax.Array]:
         return knowledge.scores(lambda x: values)
 
     values = jnp.arange(8.0)
-    (other, _), (one, _) = bound(second), bound(first)
+    (other, _), (one, _) = bound(second, columns=flights(seed=1)), bound(first)
     before = scores(one, values)
     with compilations() as names:
         after = scores(other, values)

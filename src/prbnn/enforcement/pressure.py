@@ -120,12 +120,17 @@ class Enforcement(eqx.Module):
     def _lagrangian(self) -> np.ndarray:
         return self._is("hard", "average", "probable functions", "probable points")
 
-    def pressure(self, state: State) -> Float[Array, " rules"]:
-        """Nats per unit of f, for the next step."""
+    def pressure(self, state: State, warmed: Array | float = 1.0) -> Float[Array, " rules"]:
+        """Nats per unit of f, for the next step.
+
+        Fixed weights come in by and by, as ``warmed`` goes to 1: functions that have not met the data
+        yet are far outside, and would teach the optimiser a scale that it forgets slowly.
+        """
         if self.block > 1:
             return state.held
         newton = jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
-        return self._pressure(state, state.dual + jnp.where(self._lagrangian, newton, 0.0))
+        found = self._pressure(state, state.dual + jnp.where(self._lagrangian, newton, 0.0))
+        return jnp.where(self._is("soft", "prior"), jnp.minimum(warmed, 1.0) * found, found)
 
     def _pressure(self, state: State, dual: Array) -> Float[Array, " rules"]:
         slack = jnp.maximum(-state.mean_f, 0.0)

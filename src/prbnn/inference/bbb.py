@@ -19,11 +19,17 @@ from prbnn.inference.problem import Batch, Problem
 from prbnn.model.weights import flatten
 
 
+# how fast the usual length of a gradient follows the last ones
+CLIP_RATE = 0.02
+
+
 class State(NamedTuple):
-    """Variational parameters in one vector (means, log sds, likelihood's own), and Adam's memory."""
+    """Variational parameters in one vector (means, log sds, likelihood's own), Adam's memory, and the
+    usual square of the gradient's norm."""
 
     parameters: Float[Array, " parameters"]
     optimiser: optax.OptState
+    usual: Float[Array, ""]
 
 
 @dataclass(frozen=True)
@@ -33,20 +39,25 @@ class BayesByBackprop(Engine):
     - `draws`: functions drawn a step
     - `learning_rate`: Adam's, on scaled data
     - `initial_sd`: standard deviation of each weight at the start, as a share of its prior's
+    - `clip`: a gradient this many times longer than usual is shortened; Adam would remember it for a
+      thousand steps, and recurrent networks have such steps. None clips nothing
 
     >>> BayesByBackprop(draws=16)
-    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01)
+    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01, clip=None)
     """
 
     draws: int = 5
     learning_rate: float = 0.003
     initial_sd: float = 0.01
+    clip: float | None = None
 
     name: ClassVar[str] = "bbb"
     steps: ClassVar[int] = 6000
 
     def __post_init__(self) -> None:
         above_zero(self, "draws", "learning_rate", "initial_sd")
+        if self.clip is not None:
+            above_zero(self, "clip")
 
     def init(self, problem: Problem, key: Array) -> State:
         """Start at the network as built, nearly certain: a wide start collapses onto the prior."""
@@ -57,7 +68,7 @@ class BayesByBackprop(Engine):
                 problem.likelihood_start,
             ]
         )
-        return State(parameters, optax.scale_by_adam().init(parameters))
+        return State(parameters, optax.scale_by_adam().init(parameters), jnp.zeros(()))
 
     def _split(self, problem: Problem, parameters: Array) -> tuple[Array, Array, Array]:
         size, own = problem.size, problem.likelihood_start.size
@@ -89,10 +100,21 @@ class BayesByBackprop(Engine):
             return -gain, Info(elbo, fit, kl, measured)
 
         gradient, info = jax.grad(loss, has_aux=True)(state.parameters)
+        gradient, usual = self._clipped(gradient, state.usual)
         direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
         change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
-        return State(jnp.asarray(parameters), optimiser), info
+        return State(jnp.asarray(parameters), optimiser, usual), info
+
+    def _clipped(self, gradient: Array, usual: Array) -> tuple[Array, Array]:
+        """The gradient, no longer than ``clip`` times the usual; and what is usual now."""
+        if self.clip is None:
+            return gradient, usual
+        square = jnp.sum(gradient**2)
+        most = jnp.where(usual > 0, self.clip**2 * usual, square)
+        taken = jnp.minimum(square, most)
+        shorter = jnp.sqrt(taken / jnp.maximum(square, 1e-30))
+        return gradient * shorter, usual + (taken - usual) * jnp.where(usual > 0, CLIP_RATE, 1.0)
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """``count`` weight vectors from the fitted posterior."""

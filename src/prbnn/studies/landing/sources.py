@@ -16,7 +16,7 @@ from prbnn.studies.landing import adsb, katl, synthetic
 from prbnn.studies.landing.tracks import UNITS, Tracks, reasons
 
 # a soft rule's price in nats a flight and standard deviation of its variable
-PRICE = 1000.0
+PRICE = 200.0
 # shares of a random split; what is left trains
 TEST_SHARE = CALIBRATION_SHARE = 0.15
 LAST_TRAINING_DAY = "2019-08-06"
