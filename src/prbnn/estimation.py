@@ -122,7 +122,7 @@ class Estimator(BaseEstimator):
                 self.steps,
                 batch_size=self.batch_size,
                 # sequences cost more to check, and their networks more to keep
-                draws=None if layout is None or not task.engine.endless else self.draws,
+                draws=None if layout is None or not task.engine.endless else max(200, self.draws),
                 progress=report.update,
                 seed=seed,
             )

@@ -19,7 +19,8 @@ from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Prediction
-from prbnn.sequences import Sequences, Table, from_arrays, from_table, layout_of
+from prbnn.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
+from prbnn.task import check_count
 
 
 class PRBNNSequenceRegressor(Estimator):
@@ -56,7 +57,7 @@ class PRBNNSequenceRegressor(Estimator):
     >>> from prbnn import GRU, PRBNNSequenceRegressor, Rises
     >>> walks = np.cumsum(np.random.default_rng(0).uniform(0, 1, (40, 8, 1)), axis=1)
     >>> model = PRBNNSequenceRegressor(
-    ...     GRU(units=4, hidden=()), [Rises("x0")], steps=200, draws=20, random_state=0
+    ...     GRU(units=4, hidden=()), [Rises("x0")], steps=2000, draws=20, random_state=0
     ... ).fit(walks[:, :5], walks[:, 5:])
     >>> model.predict(walks[:3, :5]).shape
     (3, 3, 1)
@@ -123,13 +124,8 @@ class PRBNNSequenceRegressor(Estimator):
     def fit(self, X: Any, y: Any = None, static: Any = None, seen: Any = None) -> Self:
         """Fit to sequences; ``seen`` is how many of the last steps of each were observed."""
         data = self._sequences(X, y, static, seen, with_targets=True)
-        named = (self.static if self.id is None else None) or None
-        layout = layout_of(
-            data,
-            self._how(X).variables if self._is_table(X) else self.variables,
-            self._how(X).outputs if self._is_table(X) else self.outputs,
-            self._how(X).static if self._is_table(X) else named,
-        )
+        how = self._how(X) if self._is_table(X) else self
+        layout = layout_of(data, how.variables, how.outputs, how.static)
         likelihood = Gaussian(self.noise) if self.likelihood is None else self.likelihood
         self._learn(data.rows(), data.targets(), None, likelihood, layout.targets, layout)
         self.layout_ = layout
@@ -147,19 +143,19 @@ class PRBNNSequenceRegressor(Estimator):
                 f"a long table needs {', '.join(missing)}: PRBNNSequenceRegressor(id='flight', "
                 "time='second', history=35, ahead=15)"
             )
-        fixed = tuple(self.static or ())
-        rest = [name for name in X.columns if name not in (self.id, self.time, *fixed)]
-        variables = tuple(self.variables or map(str, rest))
-        assert self.id and self.time and self.history and self.ahead
-        return Table(
-            self.id,
-            self.time,
-            variables,
-            tuple(self.outputs or variables),
-            fixed,
-            self.history,
-            self.ahead,
-        )
+        check_count(history=self.history, ahead=self.ahead)
+        fixed = names_of(self.static) or ()
+        rest = (str(name) for name in X.columns if name not in (self.id, self.time, *fixed))
+        variables = names_of(self.variables) or tuple(rest)
+        steps = (int(self.history or 0), int(self.ahead or 0))
+        outputs = names_of(self.outputs) or variables
+        return Table(str(self.id), str(self.time), variables, outputs, fixed, *steps)
+
+    def _fitted_table(self) -> Table:
+        """At prediction columns go by the names they had at the fit, whatever their order."""
+        layout = self.layout_
+        names = (layout.variables, layout.outputs, layout.static)
+        return Table(str(self.id), str(self.time), *names, layout.history, layout.ahead)
 
     def _sequences(
         self, X: Any, y: Any, static: Any, seen: Any, *, with_targets: bool
@@ -167,7 +163,8 @@ class PRBNNSequenceRegressor(Estimator):
         if self._is_table(X):
             if y is not None:
                 raise DataError("a long table holds what lies ahead, too; leave y out")
-            return from_table(X, self._how(X), with_targets=with_targets)
+            how = self._how(X) if with_targets else self._fitted_table()
+            return from_table(X, how, with_targets=with_targets)
         if with_targets and y is None:
             raise DataError("give y, or id= and time= and one long table")
         history = self.layout_.history if hasattr(self, "layout_") and not with_targets else None

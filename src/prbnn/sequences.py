@@ -54,10 +54,13 @@ def from_arrays(
         seen = np.full(count, steps) if seen is None else seen
     wide = observed.shape[1]
     lengths = np.full(count, wide) if seen is None else np.asarray(seen)
-    if lengths.shape != (count,) or not np.all((lengths >= 1) & (lengths <= min(steps, wide))):
+    whole = lengths.dtype.kind in "iuf" and np.all(lengths == np.round(lengths))
+    within = whole and np.all((lengths >= 1) & (lengths <= min(steps, wide)))
+    if lengths.shape != (count,) or not within:
         raise DataError(
-            f"seen must hold one number from 1 to {steps} a sequence ({count} sequences)"
+            f"seen must hold one whole number from 1 to {steps} a sequence ({count} sequences)"
         )
+    lengths = lengths.astype(int)
     absent = np.arange(wide)[None, :] < (wide - lengths)[:, None]
     _refuse_gaps(observed, absent)
     # what was not seen repeats the first step that was: the network skips it, pictures need not
@@ -95,7 +98,10 @@ def _array(values: Any, what: str, dimensions: tuple[int, ...]) -> np.ndarray:
 def _static(static: Any, count: int) -> np.ndarray:
     if static is None:
         return np.zeros((count, 0))
-    table = np.asarray(static, np.float64)
+    try:
+        table = np.asarray(static, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"static must hold numbers only: {error}") from None
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != count or not np.all(np.isfinite(table)):
         raise DataError(
@@ -122,11 +128,17 @@ def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
     Ids with fewer steps than ``ahead`` and one are refused; fewer observed ones are no fault.
     """
     table = nw.from_native(frame, eager_only=True)
-    used = dict.fromkeys((how.id, how.time, *how.variables, *how.outputs, *how.static))
-    for name in used:
+    outputs = how.outputs if with_targets else ()
+    used = dict.fromkeys((*how.variables, *outputs, *how.static))
+    for name in (how.id, how.time, *used):
         if name not in table.columns:
             raise DataError(f"no column {name!r}{nearest(name, table.columns)}")
-    ids = table[how.id].to_numpy().astype(str)
+    for name in (how.id, how.time):
+        absent = int(table[name].null_count()) + int(_is_nan(table[name]).sum())
+        if absent:
+            raise DataError(f"column {name!r} has {absent} missing value(s); drop those rows")
+    ids = table[how.id].to_numpy()
+    ids = ids.astype(str) if ids.dtype.kind not in "iuf" else ids
     order = np.lexsort((table[how.time].to_numpy(), ids))
     ids, times = ids[order], table[how.time].to_numpy()[order]
     same = (ids[1:] == ids[:-1]) & (times[1:] == times[:-1])
@@ -135,25 +147,33 @@ def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
         raise DataError(
             f"{len(wrong)} sequence(s) hold a time twice: {_some(wrong)}; drop the repeated rows"
         )
-    columns = {name: _column(table, name)[order] for name in used if name not in how[:2]}
+    columns = {name: _column(table, name)[order] for name in used}
     names, starts, counts = np.unique(ids, return_index=True, return_counts=True)
     ahead = how.ahead if with_targets else 0
     short = names[counts < ahead + 1]
     if len(short):
         raise DataError(
-            f"{len(short)} sequence(s) have fewer than {ahead + 1} steps: {_some(short.tolist())}; drop them"
+            f"{len(short)} sequence(s) have fewer than {ahead + 1} steps: {_some(short.tolist())}; "
+            "drop them"
         )
     seen = np.minimum(counts - ahead, how.history)
     ends = starts + counts
     back = np.arange(-how.history, 0)[None, :] + (ends - ahead)[:, None]
     places = np.maximum(back, (ends - ahead - seen)[:, None])
     observed = np.stack([columns[name][places] for name in how.variables], axis=-1)
-    later = np.arange(ahead)[None, :] + (ends - ahead)[:, None]
-    targets = np.stack([columns[name][later] for name in how.outputs], axis=-1)
+    targets = None
+    if with_targets:
+        later = np.arange(ahead)[None, :] + (ends - ahead)[:, None]
+        targets = np.stack([columns[name][later] for name in outputs], axis=-1)
     static = np.zeros((len(names), 0))
     if how.static:
         static = np.stack([_constant(columns[n], starts, counts, names, n) for n in how.static], 1)
-    return Sequences(names, observed, seen, static, targets if with_targets else None)
+    return Sequences(names.astype(str), observed, seen, static, targets)
+
+
+def _is_nan(column: nw.Series) -> np.ndarray:
+    values = column.to_numpy()
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
 
 
 def _column(table: Any, name: str) -> np.ndarray:
@@ -185,6 +205,15 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
+def names_of(names: Any) -> tuple[str, ...] | None:
+    """Names as given, in whatever holds them; None where there are none.
+
+    >>> names_of(["a", "b"]), names_of(None)
+    (('a', 'b'), None)
+    """
+    return None if names is None else tuple(map(str, names)) or None
+
+
 def layout_of(
     data: Sequences,
     variables: Sequence[str] | None = None,
@@ -193,14 +222,13 @@ def layout_of(
 ) -> Layout:
     """Names for what has none: x0, x1 ...; outputs that are as many as the variables share theirs."""
     width = data.observed.shape[2]
-    names = tuple(variables or (f"x{k}" for k in range(width)))
+    names = names_of(variables) or tuple(f"x{k}" for k in range(width))
     assert data.ahead is not None
     steps = data.ahead.shape[1] if data.ahead.ndim == 3 else 0
     count = data.ahead.shape[-1]
-    wanted = tuple(
-        outputs or (names if steps and count == width else [f"y{k}" for k in range(count)])
-    )
-    fixed = tuple(static or (f"s{k}" for k in range(data.static.shape[1])))
+    shared = names if steps and count == width else tuple(f"y{k}" for k in range(count))
+    wanted = names_of(outputs) or shared
+    fixed = names_of(static) or tuple(f"s{k}" for k in range(data.static.shape[1]))
     for what, given, need in (
         ("variables", names, width),
         ("outputs", wanted, count),

@@ -18,7 +18,6 @@ from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
 from prbnn.model.weights import flatten
 
-
 # how fast the usual length of a gradient follows the last ones
 CLIP_RATE = 0.02
 

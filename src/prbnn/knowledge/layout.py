@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 from prbnn.errors import KnowledgeError, nearest
 
@@ -15,6 +17,19 @@ OBSERVED = "share of steps observed"
 
 # which steps ahead a rule speaks of: None is every one
 At = int | str | Sequence[int] | None
+
+
+def listed(at: Any) -> tuple:
+    """One or several steps as a tuple.
+
+    >>> listed(3), listed([1, 2])
+    ((3,), (1, 2))
+    """
+    return tuple(at) if hasattr(at, "__iter__") else (at,)
+
+
+def _is_step(step: object) -> bool:
+    return isinstance(step, Integral) and not isinstance(step, bool)
 
 
 @dataclass(frozen=True)
@@ -59,13 +74,12 @@ class Layout:
         last = max(self.ahead, 1)
         if at is None:
             return tuple(range(1, last + 1))
-        wanted = {"first": (1,), "last": (last,)}.get(at, ()) if isinstance(at, str) else at
-        found = (wanted,) if isinstance(wanted, int) else tuple(wanted)
-        if not found or not all(isinstance(step, int) and 1 <= step <= last for step in found):
+        found = {"first": (1,), "last": (last,)}.get(at, ()) if isinstance(at, str) else listed(at)
+        if not found or not all(_is_step(step) and 1 <= step <= last for step in found):
             raise KnowledgeError(
                 f"at={at!r} must be 'first', 'last', or one or several steps from 1 to {last}"
             )
-        return found
+        return tuple(int(step) for step in found)
 
     def positions(self, output: str | None, at: At = None) -> tuple[int, ...]:
         """Where the chosen steps of an output are among the targets."""

@@ -37,6 +37,10 @@ class Score(Rule):
             raise KnowledgeError(
                 "Score: of= has no meaning here; name the output in function(x, 'name')"
             )
+        if self.at is not None:
+            raise KnowledgeError(
+                "Score: at= has no meaning here; take the steps of function(x, 'name') you mean"
+            )
         if self.unit is not None and not (is_number(self.unit) and self.unit > 0):
             raise KnowledgeError(f"Score: unit must be above 0, got {self.unit!r}")
         super().__post_init__()
@@ -76,6 +80,8 @@ class Combined(Rule):
                 "Combined: the rules hold in different regions; give `where` to Combined alone, "
                 "or list the rules one by one"
             )
+        if self.at is not None:
+            raise KnowledgeError("Combined: at= has no meaning here; give it to the rules")
         if any(isinstance(rule, Combined) for rule in self.rules):
             raise KnowledgeError("Combined: a Combined rule cannot be a part of another")
         super().__post_init__()
@@ -108,6 +114,6 @@ class Combined(Rule):
 
     def describe(self) -> str:
         return " + ".join(
-            f"{weight:g} * ({rule.describe()})"
+            f"{weight:g} * ({rule.describe()}{rule.when})"
             for weight, rule in zip(self.each_weight, self.rules, strict=True)
         )

@@ -116,6 +116,8 @@ def quantity_of(
     elif not callable(of):
         raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
     unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)
+    if scaling.kind != "none" and columns.layout is not None and not isinstance(of, str):
+        unit = _spread_along(Transformed(frame, transform, jnp.ones(()), at), columns, scaling)
     return Transformed(frame, transform, jnp.asarray(unit, float), at), unit, 0.0
 
 
@@ -137,4 +139,11 @@ def _training_spread(transform: Any, columns: Columns) -> float:
         spread = float(np.std(values))
     except Exception:
         return 1.0
+    return spread if np.isfinite(spread) and spread > 0 else 1.0
+
+
+def _spread_along(quantity: Transformed, columns: Columns, scaling: Scaling) -> float:
+    """The same of a callable on trajectories, called with one sequence at a time."""
+    x, y = scaling.inputs(columns.rows), scaling.outputs(columns.targets)
+    spread = float(np.std(jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))))
     return spread if np.isfinite(spread) and spread > 0 else 1.0

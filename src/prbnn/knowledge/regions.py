@@ -252,11 +252,12 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     second = columns.rows[generator.integers(total, size=count)]
     share = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
     points = first + share * (second - first)
+    steps = 0
     if columns.layout is not None:
-        # what was not observed in the first is not in a mixture either
-        points[:, len(columns.inputs) - 1] = first[:, -1]
-        return np.array(points, dtype=np.float64)
-    for index in range(len(columns.inputs)):
+        # observed steps mix as they are; what was not observed in the first is not in a mixture
+        steps = columns.layout.history * len(columns.layout.variables)
+        points[:, -1] = first[:, -1]
+    for index in range(steps, len(columns.inputs)):
         if columns.values(index) is not None:
             points[:, index] = first[:, index]
     return np.array(points, dtype=np.float64)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from prbnn.errors import KnowledgeError, is_number
-from prbnn.knowledge.layout import At
+from prbnn.knowledge.layout import At, listed
 from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
@@ -57,8 +57,12 @@ class Rule:
     @property
     def label(self) -> str:
         """The name in reports and errors: the one given, or the rule in words."""
-        when = "" if self.at is None else f" at {_steps_text(self.at)}"
-        return self.name or f"{self.describe()}{when}"
+        return self.name or f"{self.describe()}{self.when}"
+
+    @property
+    def when(self) -> str:
+        """The steps ahead it speaks of, in words."""
+        return "" if self.at is None else f" at {_steps_text(self.at)}"
 
     def describe(self) -> str:
         """The rule in words, without its region and strength."""
@@ -98,7 +102,7 @@ class Rule:
 def _steps_text(at: At) -> str:
     if isinstance(at, str):
         return f"the {at} step"
-    steps = (at,) if isinstance(at, int) else tuple(at or ())
+    steps = listed(at)
     return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -122,22 +123,31 @@ class _Declared:
     def __post_init__(self) -> None:
         for name in ("units", "layers"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(
                     f"{type(self).__name__}: {name} must be a whole number above 0, got {value!r}"
                 )
-        object.__setattr__(self, "hidden", MLP(self.hidden, self.activation).hidden)
+            object.__setattr__(self, name, int(value))
+        try:
+            dense = MLP(self.hidden, self.activation)
+        except ValueError as error:
+            raise ValueError(str(error).replace("MLP", type(self).__name__)) from None
+        object.__setattr__(self, "hidden", dense.hidden)
 
     def over(self, layout: Layout) -> Unrolled:
         """The network for sequences that lie in a row as ``layout`` says."""
         return Unrolled(self, layout.history, len(layout.variables))
 
     def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
-        """A row is one step of every input where nothing says how sequences lie in it."""
-        return Unrolled(self, 1, inputs - 1).build(key, inputs, outputs)
+        """Refused: nothing says how sequences lie in a row."""
+        raise ValueError(
+            f"{type(self).__name__} reads sequences, and these rows are none; use "
+            "PRBNNSequenceRegressor, or MLP for rows"
+        )
 
     def start(self, key: Array, inputs: int) -> Cell:
-        """Weights uniform with variance 1 / fan-in; nothing is forgotten at first."""
+        """Uniform weights of variance 1 / fan-in, a third of it for those of the state, which are
+        used at every step; nothing is forgotten at first."""
         wide, reads, recurs = self.gates * self.units, *jax.random.split(key)
 
         def uniform(key: Array, deep: int) -> Array:
