@@ -24,9 +24,11 @@ test: $(READY)  ## what CI runs: lint, types, tests
 test-slow: $(READY)  ## the statistical bars of simulation 2 over ten data sets
 	$(BIN)/python -m pytest -m slow
 
-bench: $(READY)  ## speed beside the paper's loop in PyTorch (installs torch)
+bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (installs torch)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps blitz-bayesian-pytorch==0.2.8
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/sequences.py
 
 study: $(READY)  ## simulation 2 over ten data sets, beside the paper's table
 	$(BIN)/prbnn study simulation2 --seeds 10

@@ -29,6 +29,7 @@ import numpy as np
 
 CORES = 2
 OBSERVED = 35
+# what PRBNNSequenceRegressor does unless told otherwise, and BLiTZ is told to do
 UNITS = 64
 BATCH = 128
 DRAWS = 2
@@ -51,7 +52,7 @@ def flights(count):
 
 
 def prbnn_seconds(count, steps, knows, seed):
-    """Training alone: the first fit of a process compiles, and that is told apart."""
+    """A step of training alone: what the first fit of a process compiles is told apart."""
     from prbnn import Between, Falls, PRBNNSequenceRegressor
     from prbnn.studies.landing.tracks import VARIABLES
 
@@ -77,7 +78,7 @@ def prbnn_seconds(count, steps, knows, seed):
 
 
 def blitz_seconds(count, steps, threads, seed):
-    """The loop alone: batch, loss, gradient, Adam."""
+    """A step of the loop alone: batch, loss, gradient, Adam."""
     import torch
     from blitz.modules import BayesianLinear, BayesianLSTM
     from blitz.utils import variational_estimator

@@ -196,7 +196,7 @@ def _warmup(task: Task, steps: int) -> int:
     if task.engine.block > 1:
         return max(2 * task.engine.block, steps // 8)
     newton = any(rule.strength.kind not in ("soft", "prior", "share") for rule in task.rules)
-    return min(1000, steps // 5) if newton else min(200, steps // 10)
+    return max(1, min(1000, steps // 5) if newton else min(200, steps // 10))
 
 
 def _finite(means: Means, carry: Carry) -> bool:

@@ -125,7 +125,13 @@ def prepare(
         engine=engine,
         problem=problem,
         enforcement=enforcement_of(
-            rules, bound.units, rows, rejection or engine.rejection, tempering, engine.block
+            rules,
+            bound.units,
+            rows,
+            rejection or engine.rejection,
+            tempering,
+            engine.block,
+            gradual=layout is not None,
         ),
         data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
         rules=rules,

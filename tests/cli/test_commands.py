@@ -37,6 +37,7 @@ def test_demo_prints_a_table_and_the_path_of_its_picture(quick, tmp_path):
     assert "with knowledge" in result.output
 
 
+@pytest.mark.slow
 def test_study_writes_a_record_a_fit(quick, tmp_path):
     records, picture = tmp_path / "records.json", tmp_path / "picture.png"
     command = [

@@ -133,7 +133,16 @@ def test_every_rule_at_every_strength(name: str, kind: str, rows: tuple) -> None
         keeps_them_all(name, [STRENGTHS[kind](rule) for rule in RULES], rows)
 
 
-@pytest.mark.parametrize("name", QUICK)
+# the other engines share their loss with one of these; all are in the slow grid above
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("bbb", "svgd", "sghmc", "nuts")
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in QUICK
+    ],
+)
 def test_every_rule_at_some_strength(name: str, rows: tuple) -> None:
     kinds, shift = QUICK[name][0].honours, list(QUICK).index(name)
     rules = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -171,10 +172,10 @@ def test_the_biased_gate_is_the_one_that_keeps_the_memory() -> None:
     keep = float(sigmoid(np.array(FORGET_BIAS)))
     start = jnp.array([0.5, -1.0, 0.1])
     long = without_weights(started(LSTM(units=3)).cells[0])
-    _, memory = long.move((jnp.zeros(3), start), long.bias)
+    _, memory = long.mover()((jnp.zeros(3), start), jnp.zeros(long.reads.shape[1]))
     close(memory, keep * np.asarray(start))
     gated = without_weights(started(GRU(units=3)).cells[0])
-    (state,) = gated.move((start,), gated.bias)
+    (state,) = gated.mover()((start,), jnp.zeros(gated.reads.shape[1]))
     close(state, keep * np.asarray(start))
 
 
@@ -259,8 +260,8 @@ class Counts(Cell):
     def memories(self) -> int:
         return 1
 
-    def move(self, state: tuple, drive: jax.Array) -> tuple:
-        return (state[0] + 1,)
+    def mover(self) -> Callable:
+        return lambda state, read: (state[0] + 1,)
 
 
 @pytest.mark.parametrize("history", [1, 3, 7, 35, 49, 300])

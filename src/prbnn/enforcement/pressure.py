@@ -92,6 +92,7 @@ class Enforcement(eqx.Module):
     scale: Float[Array, ""]
     tempering: Float[Array, ""]
     block: int = eqx.field(static=True, default=1)
+    gradual: bool = eqx.field(static=True, default=False)
 
     def init(self) -> State:
         """Duals that follow a share start at one nat per row and unit; the others at nothing."""
@@ -123,13 +124,15 @@ class Enforcement(eqx.Module):
     def pressure(self, state: State, warmed: Array | float = 1.0) -> Float[Array, " rules"]:
         """Nats per unit of f, for the next step.
 
-        Fixed weights come in by and by, as ``warmed`` goes to 1: functions that have not met the data
-        yet are far outside, and would teach the optimiser a scale that it forgets slowly.
+        Where ``gradual``, fixed weights come in by and by, as ``warmed`` goes to 1: functions that have
+        not met the data are far outside, and would teach Adam a scale that it forgets slowly.
         """
         if self.block > 1:
             return state.held
         newton = jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
         found = self._pressure(state, state.dual + jnp.where(self._lagrangian, newton, 0.0))
+        if not self.gradual:
+            return found
         return jnp.where(self._is("soft", "prior"), jnp.minimum(warmed, 1.0) * found, found)
 
     def _pressure(self, state: State, dual: Array) -> Float[Array, " rules"]:
@@ -297,6 +300,8 @@ def enforcement_of(
     rejection: float = REJECTION,
     tempering: float = 1.0,
     block: int = 1,
+    *,
+    gradual: bool = False,
 ) -> Enforcement:
     """Read the strengths off the rules; users state them in their own units."""
     count = max(1, sum(rule.strength.kind == "share" for rule in rules))
@@ -322,4 +327,5 @@ def enforcement_of(
         scale=jnp.asarray(max(rows, 1.0), float),
         tempering=jnp.asarray(tempering, float),
         block=block,
+        gradual=gradual,
     )

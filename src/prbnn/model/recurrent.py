@@ -7,6 +7,7 @@ the state as it was, so that sequences of different lengths share one program.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from prbnn.knowledge.layout import Layout
@@ -21,6 +23,13 @@ from prbnn.model.networks import MLP, Layers
 
 # a forget gate that starts open lets gradients through time (Jozefowicz et al., 2015)
 FORGET_BIAS = 1.0
+# a name for what a step stores for the gradient
+GATES = "gates"
+
+
+def stored(gates: Array) -> Array:
+    """The same numbers, written down for the gradient."""
+    return checkpoint_name(gates, GATES)
 
 
 class Cell(eqx.Module):
@@ -39,25 +48,36 @@ class Cell(eqx.Module):
         self, sequence: Float[Array, "steps inputs"], present: Bool[Array, " steps"]
     ) -> Float[Array, "steps units"]:
         """The state after every step."""
-        # what is read does not wait for the state: all steps in one product
-        drive = sequence @ self.reads.T + self.bias
+        return self._run(sequence, present)[1]
+
+    def after(
+        self, sequence: Float[Array, "steps inputs"], present: Bool[Array, " steps"]
+    ) -> Float[Array, " units"]:
+        """The state after the last step: those before it are not written down."""
+        return self._run(sequence, present)[0][0]
+
+    def _run(self, sequence: Array, present: Array) -> tuple[tuple, Array]:
+        move = self.mover()
 
         def step(state: tuple, now: tuple) -> tuple:
-            drive, present = now
-            moved = self.move(state, drive)
+            read, present = now
+            moved = move(state, read)
             kept = jax.tree.map(lambda new, old: jnp.where(present, new, old), moved, state)
             return kept, kept[0]
 
+        # to write down a dozen intermediates takes longer than to compute them again from the gates
+        policy = jax.checkpoint_policies.save_only_these_names(GATES)
+        frugal = jax.checkpoint(step, policy=policy, prevent_cse=False)
         start = (jnp.zeros(self.units),) * self.memories
-        return jax.lax.scan(step, start, (drive, present))[1]
+        return jax.lax.scan(frugal, start, (sequence, present))
 
     @property
     def memories(self) -> int:
         """How many vectors are carried from step to step; the first one is the output."""
         raise NotImplementedError
 
-    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
-        """The state after one step."""
+    def mover(self) -> Callable[[tuple, Array], tuple]:
+        """From a state and what is read to the next state; weights are turned here, once."""
         raise NotImplementedError
 
 
@@ -68,11 +88,17 @@ class LongShortTermCell(Cell):
     def memories(self) -> int:
         return 2
 
-    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
-        hidden, memory = state
-        enter, forget, leave, value = jnp.split(drive + self.recurs @ hidden, 4)
-        memory = jax.nn.sigmoid(forget) * memory + jax.nn.sigmoid(enter) * jnp.tanh(value)
-        return jax.nn.sigmoid(leave) * jnp.tanh(memory), memory
+    def mover(self) -> Callable[[tuple, Array], tuple]:
+        weights = jnp.concatenate([self.reads, self.recurs], axis=1).T
+
+        def move(state: tuple, read: Float[Array, " inputs"]) -> tuple:
+            hidden, memory = state
+            gates = stored(jnp.concatenate([read, hidden]) @ weights + self.bias)
+            enter, forget, leave, value = jnp.split(gates, 4)
+            memory = jax.nn.sigmoid(forget) * memory + jax.nn.sigmoid(enter) * jnp.tanh(value)
+            return jax.nn.sigmoid(leave) * jnp.tanh(memory), memory
+
+        return move
 
 
 class GatedCell(Cell):
@@ -82,13 +108,19 @@ class GatedCell(Cell):
     def memories(self) -> int:
         return 1
 
-    def move(self, state: tuple, drive: Float[Array, " gates"]) -> tuple:
-        (hidden,) = state
-        keep, reset, value = jnp.split(drive, 3)
-        keep_on, reset_on, value_on = jnp.split(self.recurs @ hidden, 3)
-        keep = jax.nn.sigmoid(keep + keep_on)
-        value = jnp.tanh(value + jax.nn.sigmoid(reset + reset_on) * value_on)
-        return (keep * hidden + (1 - keep) * value,)
+    def mover(self) -> Callable[[tuple, Array], tuple]:
+        reads, recurs = self.reads.T, self.recurs.T
+
+        def move(state: tuple, read: Float[Array, " inputs"]) -> tuple:
+            (hidden,) = state
+            keep, reset, value = jnp.split(read @ reads + self.bias, 3)
+            keep_on, reset_on, value_on = jnp.split(hidden @ recurs, 3)
+            keep, reset = stored(keep + keep_on), stored(reset + reset_on)
+            value = jnp.tanh(stored(value) + jax.nn.sigmoid(reset) * stored(value_on))
+            keep = jax.nn.sigmoid(keep)
+            return (keep * hidden + (1 - keep) * value,)
+
+        return move
 
 
 class Recurrent(eqx.Module):
@@ -103,9 +135,10 @@ class Recurrent(eqx.Module):
         observed = self.history * variables
         sequence, rest = x[:observed].reshape(self.history, variables), x[observed:]
         present = jnp.arange(self.history) + 0.5 > self.history * (1 - rest[-1])
-        for cell in self.cells:
+        for cell in self.cells[:-1]:
             sequence = cell.over(sequence, present)
-        return self.head(jnp.concatenate([sequence[-1], rest[:-1]]))
+        last = self.cells[-1].after(sequence, present)
+        return self.head(jnp.concatenate([last, rest[:-1]]))
 
 
 @dataclass(frozen=True)
