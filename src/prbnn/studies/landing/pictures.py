@@ -204,6 +204,9 @@ def _learning(
         ylabel="CRPS, min-max units",
         title="Learning curve (overall)",
     )
+    sizes = sorted({cell.flights for cell in curve})
+    axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axis.minorticks_off()
     axis.legend(fontsize=8, frameon=False)
 
 
