@@ -165,3 +165,9 @@ def test_the_network_given_as_a_class_is_told():
         PRBNNSequenceRegressor(LSTM, verbose=False).fit(
             G.normal(size=(4, 3, 1)), G.normal(size=(4, 2, 1))
         )
+
+
+def test_an_unknown_variable_is_told_in_a_line():
+    with pytest.raises(KnowledgeError, match=r"did you mean 'altitude'") as told:
+        small(knowledge=[AtLeast(0, of="altitud")], **T).fit(FRAME)
+    assert len(str(told.value)) < 300

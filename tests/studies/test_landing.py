@@ -142,3 +142,10 @@ class TestRealTracks:
         source = sources.broadcast(DATA)
         last = dict(zip(source.tracks.variables, source.observed[:, -1].T, strict=True))
         np.testing.assert_allclose([last["along"], last["across"]], 0, atol=1e-9)
+
+    @pytest.mark.parametrize("read", [sources.radar, sources.broadcast])
+    def test_rules_speak_of_variables_that_exist(self, read):
+        source = read(DATA)
+        subjects = {str(getattr(rule, "variable", rule.of)) for rule in source.rules}
+        assert subjects <= set(source.tracks.variables)
+        assert set(source.tracks.variables) <= set(source.units)

@@ -107,6 +107,12 @@ def quantity_of(
             transform = parse(of, names)
         except ExpressionError as error:
             hint = nearest(of, columns.subjects) if of.isidentifier() else ""
+            if columns.layout is not None:
+                # a list of every observed step would bury the message
+                raise KnowledgeError(
+                    f"of={of!r} must be text in {', '.join((*columns.subjects, *columns.layout.static))}"
+                    f" or observed steps such as `{columns.inputs[0]}`{hint}"
+                ) from None
             raise KnowledgeError(f"of={of!r}: {error}{hint}") from None
         if not set(transform.names) & set(columns.subjects):
             raise KnowledgeError(

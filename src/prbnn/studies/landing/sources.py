@@ -129,7 +129,7 @@ def broadcast(folder: Path) -> Source:
         Rises("along", name="flies on"),
         Between(-0.1, 0.1, of="across", name="stays on its line"),
         Between(90, 180, of="speed", name="speed range"),
-        Between(-6, 6, of="turn", name="turns little"),
+        Between(-6, 6, of="course", name="turns little"),
     )
     return _split("adsb", tracks, None, history, rules, 0, units=adsb.ALIGNED_UNITS)
 
