@@ -26,7 +26,7 @@ def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.
     layout = posterior.columns.layout
     steps = 1 if layout is None or not layout.ahead else layout.ahead
     parts, start = [], 0
-    for mean, noise, keep in posterior._blocks(rows):
+    for mean, noise, keep in posterior.blocks(rows):
         own = wanted[start : start + keep]
         spread = posterior.likelihood.deviation(mean[:, :keep], noise[:, :keep])
         residual = (own - mean[:, :keep]) / spread

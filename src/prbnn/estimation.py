@@ -16,7 +16,7 @@ from prbnn.fit import train
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
-from prbnn.model.likelihoods import Likelihood
+from prbnn.model.likelihoods import Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
@@ -242,6 +242,22 @@ def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
     names = " and ".join(map(repr, missed))
     message = f"{names} not met when checked densely; give more steps or points"
     return Result("budget spent", message, missed)
+
+
+def likelihood_of(noise: Noise, likelihood: Likelihood | None) -> Likelihood:
+    """What `noise` and `likelihood` together ask for; a Gaussian unless one is given."""
+    if likelihood is None:
+        return Gaussian(noise)
+    if isinstance(likelihood, type) or not isinstance(likelihood, Likelihood):
+        raise ValueError(
+            f"likelihood must be a likelihood such as StudentT() or Poisson(), got {likelihood!r}"
+        )
+    if noise != "learned":
+        raise ValueError(
+            f"noise={noise!r} goes with likelihood=None only; say it in the likelihood, as in "
+            f"StudentT(noise=0.1), and leave noise out (got likelihood={likelihood!r})"
+        )
+    return likelihood
 
 
 def one_column(y: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from prbnn.errors import DataError, KnowledgeError, nearest
-from prbnn.estimation import Estimator, one_column
+from prbnn.estimation import Estimator, likelihood_of, one_column
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
@@ -107,7 +107,9 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of ``X`` and ``y``; every mistake in data or rules is told before training."""
         targets = one_column(y)
-        task = self._learn(X, targets, sample_weight, self._likelihood(), self.output_names)
+        task = self._learn(
+            X, targets, sample_weight, likelihood_of(self.noise, self.likelihood), self.output_names
+        )
         noise = self.raw_posterior_.noise
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
         self._warn_unless_converged()
@@ -119,21 +121,6 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-    def _likelihood(self) -> Likelihood:
-        if self.likelihood is None:
-            return Gaussian(self.noise)
-        if isinstance(self.likelihood, type) or not isinstance(self.likelihood, Likelihood):
-            raise ValueError(
-                "likelihood must be a likelihood such as StudentT() or Poisson(), "
-                f"got {self.likelihood!r}"
-            )
-        if self.noise != "learned":
-            raise ValueError(
-                f"noise={self.noise!r} goes with likelihood=None only; say it in the likelihood, as "
-                f"in StudentT(noise=0.1), and leave noise out (got likelihood={self.likelihood!r})"
-            )
-        return self.likelihood
 
     def _warn_of_collapse(self, weight: np.ndarray) -> None:
         """Say that the prior has won, where variance explained can tell.

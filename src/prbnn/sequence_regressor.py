@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from prbnn.errors import DataError
-from prbnn.estimation import Estimator
+from prbnn.estimation import Estimator, likelihood_of
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.rules import Rule
-from prbnn.model.likelihoods import Gaussian, Likelihood
+from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
@@ -126,7 +126,7 @@ class PRBNNSequenceRegressor(Estimator):
         data = self._sequences(X, y, static, seen, with_targets=True)
         how = self._how(X) if self._is_table(X) else self
         layout = layout_of(data, how.variables, how.outputs, how.static)
-        likelihood = Gaussian(self.noise) if self.likelihood is None else self.likelihood
+        likelihood = likelihood_of(self.noise, self.likelihood)
         self._learn(data.rows(), data.targets(), None, likelihood, layout.targets, layout)
         self.layout_ = layout
         self._warn_unless_converged()
@@ -170,7 +170,8 @@ class PRBNNSequenceRegressor(Estimator):
         history = self.layout_.history if hasattr(self, "layout_") and not with_targets else None
         return from_arrays(X, y, static, seen, history)
 
-    def _rows(self, X: Any, static: Any, seen: Any) -> np.ndarray:
+    def rows(self, X: Any, static: Any = None, seen: Any = None) -> np.ndarray:
+        """Sequences as the posterior takes them: one row each, as ``layout_`` says."""
         check_is_fitted(self, "posterior_")
         data = self._sequences(X, None, static, seen, with_targets=False)
         layout = self.layout_
@@ -200,7 +201,7 @@ class PRBNNSequenceRegressor(Estimator):
 
     def predict_all(self, X: Any, *, static: Any = None, seen: Any = None) -> Prediction:
         """Mean, epistemic and aleatoric standard deviations of every step and output."""
-        rows = self._rows(X, static, seen)
+        rows = self.rows(X, static, seen)
         found = self.posterior_.predict(rows)
         return Prediction(*map(self._shaped, (found.mean, found.epistemic, found.aleatoric)))
 
@@ -214,17 +215,17 @@ class PRBNNSequenceRegressor(Estimator):
         seen: Any = None,
     ) -> np.ndarray:
         """Quantiles (levels, sequences, steps ahead, outputs) of a new observation."""
-        rows = self._rows(X, static, seen)
+        rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.quantiles(rows, levels, noise=noise))
 
     def sample_functions(self, X: Any, *, static: Any = None, seen: Any = None) -> np.ndarray:
         """Every stored draw's trajectories (draws, sequences, steps ahead, outputs), without noise."""
-        rows = self._rows(X, static, seen)
+        rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.functions(rows))
 
     def sample(
         self, X: Any, random_state: int = 0, *, static: Any = None, seen: Any = None
     ) -> np.ndarray:
         """New observations (draws, sequences, steps ahead, outputs): trajectories with noise."""
-        rows = self._rows(X, static, seen)
+        rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.samples(rows, random_state))

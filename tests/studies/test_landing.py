@@ -112,7 +112,7 @@ def test_the_command_prints_tables_and_writes_records(monkeypatch, tmp_path):
     assert result.exit_code == 0, result.output
     for expected in ("MSE, synthetic", "CRPS, synthetic", "touchdown altitude", "Warnings: level"):
         assert expected in result.output
-    read = json.loads(records.read_text())
+    read = json.loads(records.read_text(), parse_constant=pytest.fail)
     wanted = {"source", "flights", "knowledge", "scope", "variable", "mse", "std", "crps"}
     assert wanted | {"coverage90"} <= set(read[0])
     rules = [record for record in read if record["table"] == "rules"]
@@ -125,8 +125,10 @@ def test_sources_that_need_a_folder_say_so():
     result = CliRunner().invoke(app, ["study", "landing", "--source", "katl"])
     assert result.exit_code == 2
     assert "--data" in result.output
-    wrong = CliRunner().invoke(app, ["study", "landing", "--sizes", "many"])
-    assert wrong.exit_code == 2
+    for sizes in ("many", "0", "50,-1"):
+        wrong = CliRunner().invoke(app, ["study", "landing", "--sizes", sizes])
+        assert wrong.exit_code == 2
+        assert "whole numbers from 10" in wrong.output
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the tracks are not part of the project")

@@ -140,6 +140,19 @@ def test_the_engine_table_on_a_made_up_table(quick):
     assert any("training 2 splits, step" in text for text in said)
 
 
+@pytest.mark.parametrize(("rows", "noises"), [(100, 1), (250, 2)])
+def test_the_noise_is_a_second_output_only_where_rows_can_show_it(quick, monkeypatch, rows, noises):
+    asked = []
+    monkeypatch.setattr(
+        uci,
+        "choose_temperings",
+        lambda tasks, seeds: asked.append(uci.noise_of(tasks[0])) or quick_choices(tasks, seeds),
+    )
+    table = made_up(rows=rows)
+    uci.chosen(table, uci.folds(table, 2), uci.engine_of("bbb"), lambda text: None)
+    assert asked == list(uci.NOISES[:noises])
+
+
 def test_the_knowledge_table_on_a_made_up_table(quick):
     (records,) = uci.knowledge_table([made_up()], ["bbb"], (1.0,), 2, lambda text: None)
     assert [(r.knowledge, r.split) for r in records] == [

@@ -119,6 +119,10 @@ def uci(
     run(data, sets, splits, engines, tables.value, json)
 
 
+# fewer training flights than this teach nothing
+FEWEST_FLIGHTS = 10
+
+
 class LandingSource(StrEnum):
     """Where the flights of the landing study come from."""
 
@@ -152,5 +156,10 @@ def landing(
     try:
         wanted = [None if part.strip() == "all" else int(part) for part in sizes.split(",") if part]
     except ValueError:
-        raise typer.BadParameter(f"--sizes takes whole numbers and 'all', got {sizes!r}") from None
+        wanted = [0]
+    if any(size is not None and size < FEWEST_FLIGHTS for size in wanted):
+        raise typer.BadParameter(
+            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', with commas between; "
+            f"got {sizes!r}"
+        )
     run(source.value, data, flights, seed, wanted or None, json, out)

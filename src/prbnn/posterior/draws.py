@@ -80,7 +80,7 @@ class Posterior:
     def predict(self, x: np.ndarray) -> Prediction:
         """Mean, epistemic and aleatoric standard deviation at each row of ``x``."""
         parts = []
-        for mean, noise, keep in self._blocks(x):
+        for mean, noise, keep in self.blocks(x):
             aleatoric = self.likelihood.deviation(mean, noise)
             moments = mean.mean(axis=0), mean.std(axis=0), np.sqrt(np.mean(aleatoric**2, axis=0))
             parts.append(np.stack(moments)[:, :keep])
@@ -90,7 +90,7 @@ class Posterior:
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         """Every drawn function at every row: (draws, rows, outputs), without noise."""
-        parts = [mean[:, :keep] for mean, _, keep in self._blocks(x)]
+        parts = [mean[:, :keep] for mean, _, keep in self.blocks(x)]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
     def samples(self, x: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -98,7 +98,7 @@ class Posterior:
         generator = np.random.default_rng(seed)
         parts = [
             self.likelihood.sample(generator, mean, noise)[:, :keep]
-            for mean, noise, keep in self._blocks(x)
+            for mean, noise, keep in self.blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
@@ -115,11 +115,11 @@ class Posterior:
                 if noise
                 else np.quantile(mean, wanted, axis=0)
             )[:, :keep]
-            for mean, scale, keep in self._blocks(x)
+            for mean, scale, keep in self.blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
-    def _blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    def blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
         """Mean and noise of every draw (network units) on blocks of rows of one padded size.
 
         The same bits however the rows are split, and one program however many draws there are.

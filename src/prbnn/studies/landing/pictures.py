@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from prbnn import anomaly
 from prbnn.knowledge.bounds import Between
 from prbnn.studies.landing.sources import Source
-from prbnn.studies.landing.study import Cell, Outcome
+from prbnn.studies.landing.study import Cell, Outcome, alarm_of, surprise
 
 WITHOUT, WITH, SEEN = "#e45756", "#1f5f99", "0.25"
 EXAMPLES = 3
@@ -211,21 +210,18 @@ def _learning(
 
 
 def _surprise(axis: Any, source: Source, _plain: Outcome, known: Outcome, _: Any) -> None:
-    model = known.model
+    alarm = alarm_of(source, known.model)
 
     def steps(observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        return anomaly.surprise(
-            model.posterior_, model._rows(observed, None, None), ahead.reshape(len(ahead), -1)
-        )
+        return alarm.steps(surprise(known.model, observed, ahead))
 
-    held = steps(source.observed[source.calibration], source.ahead[source.calibration])
-    alarm = anomaly.calibrate(held, max(0.01, 1.0 / len(held)))
     after = np.arange(1, source.ahead.shape[1] + 1) * source.tracks.seconds
-    ordinary = alarm.steps(steps(source.observed[source.test[:40]], source.ahead[source.test[:40]]))
+    some = source.test[:40]
+    ordinary = steps(source.observed[some], source.ahead[some])
     axis.plot(after, ordinary.T, color="0.7", lw=0.6)
     if source.strange is not None and len(source.strange.values):
         values = source.strange.values[:6]
-        strange = alarm.steps(steps(values[:, : source.history], values[:, source.history :]))
+        strange = steps(values[:, : source.history], values[:, source.history :])
         axis.plot(after, strange.T, color=WITHOUT, lw=1.2)
         axis.plot([], [], color=WITHOUT, label="go-arounds")
         axis.set_yscale("symlog", linthresh=10)

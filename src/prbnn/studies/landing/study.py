@@ -130,7 +130,7 @@ def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterato
 def _obedience(source: Source, flights: int, knowledge: bool, model: Any) -> list[Obedience]:
     """Every rule of the source, whether or not the model was told of it."""
     posterior, rules = model.posterior_, source.rules
-    rows = model._rows(source.observed[source.test], None, None)
+    rows = model.rows(source.observed[source.test])
     mean = posterior.predict(rows).mean
     scores = scores_of_values(rules, posterior.columns, posterior.scaling, rows, mean)
     tried = bind_at(rules, posterior.columns, posterior.scaling, rows[:TRIED])
@@ -150,7 +150,10 @@ def _obedience(source: Source, flights: int, knowledge: bool, model: Any) -> lis
 
 @dataclass(frozen=True)
 class Warnings:
-    """How well surprise tells strange flights from landings; rates on flights never seen before."""
+    """How well surprise tells strange flights from landings; rates on flights never seen before.
+
+    None where the source has no strange flights.
+    """
 
     source: str
     false_alarms_stated: float
@@ -158,47 +161,52 @@ class Warnings:
     level: float
     calibrated_on: int
     strange: int
-    strange_found: float
-    area_under_roc: float
+    strange_found: float | None
+    area_under_roc: float | None
     rule_breaking_landings: float
-    rule_breaking_strange: float
+    rule_breaking_strange: float | None
     table: str = "warnings"
+
+
+def surprise(model: Any, observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
+    """How surprising each step of what came is, (flights, steps)."""
+    return anomaly.surprise(model.posterior_, model.rows(observed), ahead.reshape(len(ahead), -1))
+
+
+def alarm_of(source: Source, model: Any) -> anomaly.Alarm:
+    """The level for flights that neither trained nor test; few of them allow no rare alarms."""
+    held = source.observed[source.calibration], source.ahead[source.calibration]
+    return anomaly.calibrate(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
 
 
 def warnings_of(source: Source, model: Any) -> Warnings:
     """Calibrate the level on held-out flights; try it on test flights and on go-arounds."""
 
-    def surprise(observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        rows = model._rows(observed, None, None)
-        return anomaly.surprise(model.posterior_, rows, ahead.reshape(len(ahead), -1))
-
     def breaking(observed: np.ndarray, ahead: np.ndarray) -> float:
-        rows = model._rows(observed, None, None)
+        rows = model.rows(observed)
         columns, scaling = model.posterior_.columns, model.posterior_.scaling
         flat = ahead.reshape(len(ahead), -1)
         scores = scores_of_values(source.rules, columns, scaling, rows, flat)
         worst = [score.min(axis=1) for score in scores if score is not None]
         return float(np.mean(np.min(worst, axis=0) < -TOLERANCE))
 
-    held = surprise(source.observed[source.calibration], source.ahead[source.calibration])
-    rate = max(FALSE_ALARMS, 1.0 / len(held))
-    alarm = anomaly.calibrate(held, rate)
+    alarm = alarm_of(source, model)
     test = source.observed[source.test], source.ahead[source.test]
-    ordinary = surprise(*test)
-    count, caught, area, strange_breaks = 0, float("nan"), float("nan"), float("nan")
+    ordinary = surprise(model, *test)
+    count, caught, area, strange_breaks = 0, None, None, None
     if source.strange is not None and len(source.strange.values):
         values = source.strange.values
         strange = values[:, : source.history], values[:, source.history :]
-        found = surprise(*strange)
+        found = surprise(model, *strange)
         count, caught = len(found), float(np.mean(alarm.warns(found)))
         area = anomaly.area_under_roc(alarm.score(ordinary), alarm.score(found))
         strange_breaks = breaking(*strange)
     return Warnings(
         source.name,
-        rate,
+        alarm.false_alarms,
         float(np.mean(alarm.warns(ordinary))),
         alarm.level,
-        len(held),
+        alarm.calibrated_on,
         count,
         caught,
         area,
