@@ -32,7 +32,7 @@ LAYERS = (
         "many",
     ),
     ("report",),
-    ("anomaly", "estimation", "estimators", "sequence_regressor"),
+    ("anomaly", "saving", "estimation", "estimators", "sequence_regressor"),
     ("prbnn",),
     ("studies", "cli"),
 )

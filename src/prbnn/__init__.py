@@ -2,7 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from prbnn.errors import DataError, DivergedError, InfeasibleError, KnowledgeError
+from prbnn.errors import (
+    DataError,
+    DivergedError,
+    InfeasibleError,
+    KnowledgeError,
+    ModelFileError,
+)
 from prbnn.fit import fit
 from prbnn.inference import (
     NUTS,
@@ -33,6 +39,7 @@ from prbnn.model.recurrent import GRU, LSTM
 
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+    from prbnn.saving.reading import load
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [
@@ -69,6 +76,7 @@ __all__ = [
     "KnowledgeError",
     "Laplace",
     "LayerNormal",
+    "ModelFileError",
     "Normal",
     "OneOf",
     "Outside",
@@ -82,6 +90,7 @@ __all__ = [
     "SlopeBetween",
     "StudentT",
     "fit",
+    "load",
 ]
 
 
@@ -95,4 +104,8 @@ def __getattr__(name: str) -> Any:
         from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
         return PRBNNSequenceRegressor
+    if name == "load":
+        from prbnn.saving.reading import load
+
+        return load
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

@@ -19,6 +19,14 @@ class KnowledgeError(ValueError):
     """A rule cannot be used as it is stated: the message names the rule and the remedy."""
 
 
+class ModelFileError(ValueError):
+    """A model file cannot be written or read: the message says what is wrong with it and the remedy."""
+
+
+class NotKeptError(DataError, KnowledgeError):
+    """Something asks for training rows that were left out of a model file."""
+
+
 class InfeasibleError(RuntimeError):
     """No posterior of the family satisfies the rules.
 

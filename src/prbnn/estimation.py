@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -23,9 +24,11 @@ from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.progress import progress_bar
 from prbnn.report.knowledge import knowledge_report, meets
+from prbnn.saving.file import write
+from prbnn.saving.writing import content_of
 from prbnn.solution import Result, Solution
 from prbnn.table import read_inputs
-from prbnn.task import Task, check_count, prepare
+from prbnn.task import Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02
@@ -89,15 +92,15 @@ class Estimator(BaseEstimator):
         check_count(
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
         )
-        usual = self._defaults()
+        settings = self._settings(likelihood, seed)
         task = prepare(
-            usual["network"] if self.network is None else self.network,
+            settings.network,
             X,
             targets,
             () if self.knowledge is None else self.knowledge,
-            inference=usual["inference"] if self.inference is None else self.inference,
+            inference=settings.inference,
             likelihood=likelihood,
-            prior=usual["prior"] if self.prior is None else self.prior,
+            prior=settings.prior,
             tempering=1.0 if automatic else self.tempering,
             scaling=self.scaling,
             points=self.points,
@@ -129,7 +132,19 @@ class Estimator(BaseEstimator):
             report.stage("checking draws")
             self._keep(solution)
             self._columns(X, task)
+        self.settings_ = settings
         return task
+
+    def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
+        """Parameters as they are now: a user may set others after the fit."""
+        given, usual = self.get_params(deep=False), self._defaults()
+        if isinstance(self.knowledge, list):
+            given["knowledge"] = list(self.knowledge)
+        network, inference, prior = (
+            usual[name] if given[name] is None else given[name]
+            for name in ("network", "inference", "prior")
+        )
+        return Settings(given, network, engine_of(inference), likelihood, prior, seed)
 
     def _keep(self, solution: Solution) -> None:
         """Condition the draws, write the report, and raise or warn where the fit failed."""
@@ -146,7 +161,7 @@ class Estimator(BaseEstimator):
         result = result or _missed_when_checked(solution, check)
         self.solution_, self.result_ = solution, result or solution.result
         self.raw_posterior_, self.posterior_ = raw, stored
-        self.tempering_ = solution.tempering
+        self.tempering_, self.history_ = solution.tempering, solution.history
         self.knowledge_report_ = knowledge_report(
             solution.rules,
             solution,
@@ -183,6 +198,14 @@ class Estimator(BaseEstimator):
                 break
             kept = kept.joined(solution.more(batch, number).condition(rules)[0])
         return kept.take(np.arange(min(self.draws, len(kept)))), None
+
+    def save(self, path: str | os.PathLike, *, data: bool = True) -> None:
+        """Write the fitted model to one file, for `prbnn.load`.
+
+        Training rows are in it, since rules are checked between them; ``data=False`` leaves them out.
+        """
+        check_is_fitted(self, "settings_")
+        write(path, content_of(self, data=data))
 
     def _warn_unless_converged(self) -> None:
         """Say where the fit was called that it did not end as it should."""

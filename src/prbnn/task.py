@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -36,6 +36,18 @@ FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
 # sequences cost more each, and their points stay where training sequences are
 SEQUENCE_POOL = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What a fit was asked for: an estimator's parameters as they were, and what stood for None."""
+
+    parameters: dict[str, Any]
+    network: Network | Callable
+    inference: Engine
+    likelihood: Likelihood
+    prior: Prior
+    seed: int
 
 
 class Task(NamedTuple):
@@ -103,7 +115,7 @@ def prepare(
     bound = bind_all(rules, table, scale, pool)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
-    built = _build(network, jax.random.key(seeds(seed)[0]), *widths)
+    built = build_network(network, seed, *widths)
     _check_network(built, *widths)
     if not isinstance(prior, Prior):
         raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
@@ -199,6 +211,11 @@ def _check_strengths(engine: Engine, rules: Sequence[Rule]) -> None:
 @eqx.filter_jit
 def _build(network: Network | Callable, key: Array, inputs: int, outputs: int) -> Any:
     return build(network, key, inputs, outputs)
+
+
+def build_network(network: Network | Callable, seed: int, inputs: int, outputs: int) -> Any:
+    """The network as a fit with this seed starts it."""
+    return _build(network, jax.random.key(seeds(seed)[0]), inputs, outputs)
 
 
 def _check_network(network: Any, inputs: int, outputs: int) -> None:

@@ -209,7 +209,8 @@ def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, se
     if box.full or len(columns.inputs) == 1:
         for column in columns.inputs:
             ranges.setdefault(column, columns.span(column))
-    points = _between_rows(columns, count, seed)
+    stated = len(ranges) == len(columns.inputs)
+    points = np.zeros((count, len(ranges))) if stated else _between_rows(columns, count, seed)
     swept = [column for column, (low, high) in ranges.items() if low < high]
     unit = _unit_points(len(swept), count, seed)
     for position, (column, (low, high)) in enumerate(

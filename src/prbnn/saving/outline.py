@@ -1,0 +1,83 @@
+"""A training table whose rows were not kept: names, ranges and the values of columns with few."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prbnn.errors import NotKeptError
+from prbnn.knowledge.layout import Layout
+from prbnn.knowledge.regions import Columns
+
+
+class Outline(Columns):
+    """Columns that can say where they range, but not what their rows were.
+
+    Enough for rules whose region states or sweeps every column; others say what they lack.
+    """
+
+    summary: dict[str, Any]
+
+    def __init__(
+        self,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        layout: Layout | None,
+        summary: dict[str, Any],
+    ):
+        parts = {"inputs": inputs, "outputs": outputs, "layout": layout, "summary": summary}
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    def __repr__(self) -> str:
+        return f"Outline(inputs={self.inputs!r}, outputs={self.outputs!r})"
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Not kept."""
+        raise _not_kept("rows")
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Not kept."""
+        raise _not_kept("targets")
+
+    def values(self, index: int) -> np.ndarray | None:
+        few = self.summary["values"][index]
+        return None if few is None else np.array(few, np.float64)
+
+    def span(self, column: str) -> tuple[float, float]:
+        low, high = self.summary["spans"][self.index(column)]
+        return low, high
+
+
+def summary_of(columns: Columns) -> dict[str, Any]:
+    """What remains of a table without its rows, and a fingerprint to know it by."""
+    if isinstance(columns, Outline):
+        return columns.summary
+    found = [columns.values(index) for index in range(len(columns.inputs))]
+    return {
+        "count": len(columns.rows),
+        "sha256": fingerprint((columns.rows, columns.targets)),
+        "spans": [list(columns.span(name)) for name in columns.inputs],
+        "values": [None if few is None else few.tolist() for few in found],
+    }
+
+
+def fingerprint(tables: Sequence[np.ndarray]) -> str:
+    """A checksum of numbers and shapes, the same on every machine."""
+    digest = hashlib.sha256()
+    for table in tables:
+        digest.update(str(table.shape).encode())
+        digest.update(np.ascontiguousarray(table, "<f8").tobytes())
+    return digest.hexdigest()
+
+
+def _not_kept(what: str) -> NotKeptError:
+    return NotKeptError(
+        f"this needs the training {what}, and the model was saved without them (data=False); save it "
+        "with data=True, or state the range of every column, as Box(...) does"
+    )

@@ -1,0 +1,239 @@
+"""From a file to a fitted estimator; a file is checked first, and nothing in it is ever run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from prbnn.errors import ModelFileError
+from prbnn.estimation import Estimator
+from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.rules import Rule
+from prbnn.model.recurrent import over
+from prbnn.model.scaling import Scaling
+from prbnn.model.weights import from_leaves, with_buffers
+from prbnn.posterior.draws import Posterior
+from prbnn.saving.file import Record, read
+from prbnn.saving.outline import Outline
+from prbnn.saving.rules import rules_from_json
+from prbnn.saving.values import SUPPLIED, from_json
+from prbnn.saving.writing import probe
+from prbnn.sequence_regressor import PRBNNSequenceRegressor
+from prbnn.solution import History, Solution
+from prbnn.task import Settings, build_network
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)
+}
+Tensors = Mapping[str, np.ndarray]
+
+
+def load(
+    path: str | os.PathLike,
+    *,
+    knowledge: Mapping[str, Rule] | None = None,
+    network: Any = None,
+    inference: Any = None,
+    likelihood: Any = None,
+    prior: Any = None,
+) -> Any:
+    """The fitted estimator that ``model.save(path)`` wrote: its predictions, report and history.
+
+    A file holds no code. What was yours (a network's factory, a `Score`, an engine) is supplied
+    again: ``knowledge`` by the rules' names, the others as they were given to the estimator.
+
+    >>> import tempfile, numpy as np, prbnn
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> model = prbnn.PRBNNRegressor(
+    ...     prbnn.MLP((8,)), [prbnn.AtLeast(0)], tempering=0.2, draws=50, random_state=0
+    ... ).fit(x, x.ravel())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.prbnn")
+    ...     again = prbnn.load(f"{folder}/model.prbnn")
+    >>> bool(np.all(again.predict(x) == model.predict(x)))
+    True
+    """
+    record, tensors = read(path)
+    given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
+    try:
+        return _model(record, tensors, given, knowledge or {})
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except (KeyError, IndexError) as error:
+        raise ModelFileError(f"{path}: the file lacks {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
+
+
+def _model(
+    record: Record, tensors: Tensors, given: dict[str, Any], knowledge: Mapping[str, Rule]
+) -> Estimator:
+    kind = record["estimator"]
+    if kind not in ESTIMATORS:
+        raise ModelFileError(f"no estimator {kind!r}; known: {', '.join(ESTIMATORS)}")
+    supplied = _supplied(record["settings"], given)
+    rules = rules_from_json(record["knowledge"]["rules"], knowledge)
+    names = [entry["name"] for entry in record["knowledge"]["rules"]]
+    holder = {"none": lambda _: None, "tuple": tuple, "list": list}[record["knowledge"]["holder"]]
+    parameters: dict[str, Any] = {
+        **{name: from_json(value, supplied) for name, value in record["parameters"].items()},
+        "knowledge": holder(rules),
+    }
+    settings = Settings(
+        parameters,
+        **{name: from_json(record["settings"][name], supplied) for name in SUPPLIED},
+        seed=record["settings"]["seed"],
+    )
+    stored, raw = _posteriors(record, tensors, settings)
+    if "probe" in tensors:
+        _check_probe(tensors["probe"], stored)
+    model = ESTIMATORS[kind](**parameters)
+    model.settings_ = settings
+    model.posterior_, model.raw_posterior_ = stored, raw
+    model.history_ = History(**_under("history/", tensors))
+    named = [replace(rule, name=name) for rule, name in zip(rules, names, strict=True)]
+    model.solution_ = _solution(record, tensors, raw, named, model.history_)
+    _attributes(model, record)
+    return model
+
+
+def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
+    """What was supplied, of what the file does not hold; too little and too much are told."""
+    for name, value in given.items():
+        wanted = isinstance(settings[name], dict) and "supply" in settings[name]
+        if wanted and value is None:
+            raise ModelFileError(
+                f"the file cannot hold the code of {name} {settings[name]['was']!r}; supply it again: "
+                f"load(path, {name}=...)"
+            )
+        if value is not None and not wanted:
+            raise ModelFileError(f"the file holds its {name}; leave {name}= out")
+    return given
+
+
+def _posteriors(
+    record: Record, tensors: Tensors, settings: Settings
+) -> tuple[Posterior, Posterior]:
+    """Stored and raw draws, in a network that starts as it did at the fit."""
+    columns = _columns(record, tensors)
+    numbers: dict[str, Any] = dict(record["scaling"])
+    kind = numbers.pop("kind")
+    scaling = Scaling(**{name: np.array(part, float) for name, part in numbers.items()}, kind=kind)
+    widths = len(columns.inputs), settings.likelihood.network_outputs(len(columns.outputs))
+    declared = settings.network
+    if columns.layout is not None:
+        declared = over(declared, columns.layout)
+    network = build_network(declared, settings.seed, *widths)
+    network = with_buffers(network, _under("buffers/", tensors))
+
+    def posterior(prefix: str) -> Posterior:
+        draws = from_leaves(network, _under(f"{prefix}/network/", tensors))
+        own = tensors[f"{prefix}/likelihood"]
+        if len(own) != len(draws) or own.ndim != 2:
+            raise ModelFileError(f"tensor '{prefix}/likelihood' has shape {own.shape}")
+        return Posterior(network, draws, settings.likelihood, own, scaling, columns)
+
+    stored = posterior("draws")
+    return stored, stored.joined(posterior("raw")).take(tensors["raw/places"])
+
+
+def _columns(record: Record, tensors: Tensors) -> Columns:
+    names, data = record["columns"], dict(record["data"])
+    inputs, outputs = tuple(names["inputs"]), tuple(names["outputs"])
+    layout = from_json(names["layout"], {})
+    if not data.pop("kept"):
+        return Outline(inputs, outputs, layout, data)
+    rows, targets = tensors["data/rows"], tensors["data/targets"]
+    count = data["count"]
+    if rows.shape != (count, len(inputs)) or targets.shape != (count, len(outputs)):
+        raise ModelFileError(
+            f"{count} rows of {len(inputs)} inputs and {len(outputs)} outputs were kept, but "
+            f"'data/rows' has shape {rows.shape} and 'data/targets' {targets.shape}"
+        )
+    return Columns(inputs, outputs, rows, targets, layout)
+
+
+def _solution(
+    record: Record, tensors: Tensors, raw: Posterior, rules: list[Rule], history: History
+) -> Solution:
+    training = {name: from_json(part, {}) for name, part in record["training"].items()}
+    location, scale = (
+        from_leaves(
+            raw.network, {k: v[None] for k, v in _under(f"{what}/network/", tensors).items()}
+        )[0]
+        for what in ("mean", "sd")
+    )
+    fitted = Archived(training.pop("endless"), training.pop("elbo"))
+    return Solution(
+        posterior=raw,
+        history=history,
+        rules=rules,
+        tempering=from_json(record["tempering"], {}),
+        location=location,
+        scale=scale,
+        fitted=fitted,
+        **training,
+    )
+
+
+def _attributes(model: Any, record: Record) -> None:
+    """What estimators learn beside their draws."""
+    columns = model.posterior_.columns
+    plain = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
+    for name in plain:
+        setattr(model, f"{name}_", from_json(record[name], {}))
+    model.n_features_in_, model.output_names_ = len(columns.inputs), columns.outputs
+    if record["columns"]["from_frame"]:
+        model.feature_names_in_ = np.array(columns.inputs, dtype=object)
+    if isinstance(model, PRBNNRegressor):
+        noise = from_json(record["noise"], {})
+        model.noise_ = noise if isinstance(noise, float) else np.array(noise)
+    if isinstance(model, PRBNNClassifier):
+        classes = record["classes"]
+        model.classes_ = np.array(classes["labels"], dtype=np.dtype(classes["dtype"]))
+    if isinstance(model, PRBNNSequenceRegressor):
+        model.layout_ = columns.layout
+
+
+def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
+    """A network with the same weights and another activation is another function."""
+    scale = posterior.scaling.output_scale
+    found = probe(posterior)
+    if not np.allclose(found / scale, saved / scale, rtol=1e-3, atol=1e-3):
+        raise ModelFileError(
+            "the network or likelihood supplied has the weights of the one that was saved, but gives "
+            "other predictions; supply the same one"
+        )
+
+
+def _under(prefix: str, tensors: Tensors) -> dict[str, np.ndarray]:
+    start = len(prefix)
+    return {name[start:]: part for name, part in tensors.items() if name.startswith(prefix)}
+
+
+@dataclass(frozen=True)
+class Archived:
+    """Stands for the engine's state, which a file does not hold: no further draws, a known ELBO."""
+
+    endless: bool
+    known_elbo: float | None
+
+    def draw(self, count: int, number: int) -> Posterior:
+        """Refused: draws come from a state that was not saved."""
+        raise ModelFileError(
+            "a loaded model has the draws that were saved and no others; fit it again, or save it "
+            "with more of them (draws=)"
+        )
+
+    def elbo(self, posterior: Posterior) -> float:
+        """As it was when the model was saved, where it had been asked for."""
+        if self.known_elbo is None:
+            raise ModelFileError(
+                "a loaded model knows its ELBO only if solution_.elbo was asked for before saving"
+            )
+        return self.known_elbo
