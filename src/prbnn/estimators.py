@@ -55,6 +55,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     knowledge_report_ : table of the rules
     result_ : how the fit ended
     noise_ : learned or stated noise in the target's units; nan where it varies or there is none
+    history_ : how the objective, the violations and the duals moved in training
+    settings_ : the parameters as they were, what stood for None, and the seed
     solution_, tempering_, n_features_in_, feature_names_in_ : the rest of the record
 
     >>> import numpy as np
@@ -214,6 +216,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
     result_ : how the fit ended
+    history_ : how the objective, the violations and the duals moved in training
+    settings_ : the parameters as they were, what stood for None, and the seed
     solution_, tempering_, output_names_, n_features_in_, feature_names_in_ : the rest of the record
 
     >>> import numpy as np

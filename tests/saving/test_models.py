@@ -108,10 +108,14 @@ CASES = {
         X,
         np.array(["low", "mid", "high"])[np.digitize(Y, [0.3, 0.7])],
     ),
-    "lstm of arrays": lambda: (walk(LSTM(units=3, hidden=(2,)), "x0"), WALKS[:, :4], WALKS[:, 4:]),
+    "lstm of arrays": lambda: (
+        walk(LSTM(units=3, layers=2, hidden=(2,)), "x0"),
+        WALKS[:, :4],
+        WALKS[:, 4:],
+    ),
     "gru of a table": lambda: (
         walk(
-            GRU(units=2, layers=2, hidden=()),
+            GRU(units=2, hidden=()),
             "height",
             static=["mass"],
             variables=("height", "load"),
@@ -249,7 +253,7 @@ def test_another_process_has_the_same_bits(tmp_path):
 
 def test_numbers_in_double_precision_stay_so(tmp_path):
     with jax.enable_x64(True):
-        model = regressor(rules=RULES).fit(X, Y)
+        model = regressor(MLP(())).fit(X, Y)
         again = there_and_back(model, tmp_path)
         assert again.posterior_.draws.dtype == np.float64
         assert_predicts_the_same(model, again, X)
@@ -296,12 +300,12 @@ def test_a_model_that_was_not_fitted_is_not_saved(tmp_path):
 
 
 LABELS = {
-    "text": ["no", "yes", "\N{SNOWMAN}"],
+    "text": ["no", "\N{SNOWMAN}"],
     "numpy text": np.array(["no", "yes"]),
-    "whole numbers": [2, 7, -1],
-    "small whole numbers": np.array([1, 5, 2], np.int8),
+    "whole numbers": [7, -1],
+    "small whole numbers": np.array([5, 2], np.int8),
     "truth values": [True, False],
-    "numbers": [1.0, 2.0, 4.0],
+    "numbers": [2.0, 4.0],
     "single precision": np.array([1, 2], np.float32),
 }
 
@@ -356,9 +360,14 @@ def shuffled(key, inputs, outputs):
     return Shuffled(jax.random.normal(second, (outputs, inputs)), order)
 
 
+def unshuffled(key, inputs, outputs):
+    return Shuffled(jax.numpy.zeros((outputs, inputs)), jax.numpy.arange(inputs))
+
+
 def test_arrays_that_are_no_weights_are_kept(tmp_path):
     model = regressor(shuffled).fit(FRAME, Y)
-    again = there_and_back(model, tmp_path, network=shuffled)
+    assert not np.array_equal(model.posterior_.network.order, np.arange(3))
+    again = there_and_back(model, tmp_path, network=unshuffled)
     assert_predicts_the_same(model, again, FRAME)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from tests.knowledge.every_rule import any_rule
 
 from prbnn import (
     MLP,
     AtLeast,
     AtMost,
     BayesByBackprop,
+    Combined,
     Gaussian,
     ModelFileError,
     Normal,
@@ -24,6 +28,7 @@ from prbnn import (
     load,
 )
 from prbnn.saving.file import read, sealed, write
+from prbnn.saving.rules import rules_from_json, rules_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -153,13 +158,6 @@ def test_a_network_that_is_another_function_is_refused(path):
         load(path, **{**PARTS, "network": another_activation})
 
 
-def test_what_the_file_holds_is_not_to_be_supplied(tmp_path):
-    model = PRBNNRegressor(MLP(()), tempering=0.2, steps=20, draws=8, random_state=0).fit(X, Y)
-    model.save(tmp_path / "model.prbnn")
-    with pytest.raises(ModelFileError, match="holds its network; leave network= out"):
-        load(tmp_path / "model.prbnn", network=MLP(()))
-
-
 def changed(path: Path, folder: Path, change) -> Path:
     """A file whose checksum is right and whose content is not."""
     record, tensors = read(path)
@@ -231,6 +229,32 @@ def test_a_file_that_does_not_hold_together_is_refused(path, tmp_path, change):
     edit, message = CHANGES[change]
     with pytest.raises(ModelFileError, match=message):
         load(changed(path, tmp_path, edit), **PARTS)
+
+
+def test_what_the_file_holds_is_not_to_be_supplied(path, tmp_path):
+    held = changed(path, tmp_path, say("settings", "prior", value={"type": "Normal"}))
+    with pytest.raises(ModelFileError, match="holds its prior; leave prior= out"):
+        load(held, **PARTS)
+
+
+@dataclass(frozen=True)
+class Floor(AtLeast):
+    """A rule of one's own: not the library's, whatever its parent."""
+
+
+def test_only_rules_with_code_in_them_are_to_be_supplied():
+    rules = [AtLeast(0), Floor(0), Score(slope), AtMost("x"), Combined([AtMost(ceiling)])]
+    entries = json.loads(json.dumps(rules_to_json(rules, "abcde")))
+    assert [e["name"] for e in entries if "supply" in e] == ["b", "c", "e"]
+    supplied = {"b": rules[1], "c": rules[2], "e": rules[4]}
+    assert rules_from_json(entries, supplied) == rules
+
+
+@settings(max_examples=50, deadline=None)
+@given(any_rule)
+def test_rules_without_code_are_held(rule):
+    entries = json.loads(json.dumps(rules_to_json([rule], ["name"]), allow_nan=False))
+    assert rules_from_json(entries, {}) == [rule]
 
 
 def test_a_change_that_changes_nothing_is_read(path, tmp_path):
