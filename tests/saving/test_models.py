@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,17 @@ def test_a_model_that_was_not_fitted_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         regressor().save(tmp_path / "model.prbnn")
     assert not list(tmp_path.iterdir())
+
+
+class Mine(PRBNNRegressor):
+    """A class that no loader could find."""
+
+
+def test_an_estimator_of_ones_own_is_refused(tmp_path):
+    model = copy(fitted("bbb")[0])
+    model.__class__ = Mine
+    with pytest.raises(ModelFileError, match="Mine is a class of your own.*fit PRBNNRegressor"):
+        model.save(tmp_path / "model.prbnn")
 
 
 LABELS = {

@@ -63,10 +63,10 @@ def load(
     try:
         return _model(record, tensors, given, knowledge or {})
     except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from error
-    except (KeyError, IndexError) as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except KeyError as error:
         raise ModelFileError(f"{path}: the file lacks {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
 
 

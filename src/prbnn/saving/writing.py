@@ -30,6 +30,12 @@ PROBES = np.linspace(-1.0, 2.0, 7)
 
 def content_of(model: Estimator, *, data: bool = True) -> bytes:
     """All that `prbnn.load` needs to have the model again."""
+    kind = type(model)
+    if kind.__module__.partition(".")[0] != "prbnn":
+        raise ModelFileError(
+            f"{kind.__name__} is a class of your own, which load could not find again; fit "
+            f"{kind.__bases__[0].__name__} itself to save it"
+        )
     tensors = {
         **_draws(model.posterior_, model.raw_posterior_),
         **_moments(model),
@@ -155,5 +161,5 @@ def _versions() -> dict[str, str]:
         try:
             found[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            found[library] = "not installed"
+            found[library] = "unknown"
     return found
