@@ -49,6 +49,11 @@ DECLARATIONS = (
     "strengths",
     "regions",
     "expressions",
+    "words",
+    "grammar_parts",
+    "grammar",
+    "faults",
+    "plain",
 )
 COMPILED = ("jax", "jaxlib", "equinox", "jaxtyping", "optax")
 

@@ -80,8 +80,10 @@ class Combined(Rule):
                 "Combined: the rules hold in different regions; give `where` to Combined alone, "
                 "or list the rules one by one"
             )
-        if self.at is not None:
-            raise KnowledgeError("Combined: at= has no meaning here; give it to the rules")
+        if self.of is not None or self.at is not None:
+            raise KnowledgeError(
+                "Combined: of= and at= have no meaning here; give them to the rules"
+            )
         if any(isinstance(rule, Combined) for rule in self.rules):
             raise KnowledgeError("Combined: a Combined rule cannot be a part of another")
         super().__post_init__()

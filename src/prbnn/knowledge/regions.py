@@ -92,6 +92,37 @@ def region(where: Where) -> Region:
     )
 
 
+def settled(value: Any) -> Any:
+    """Lists and arrays as tuples, so that rules that say the same are equal however written.
+
+    >>> settled([[0, 1], {"x": np.array([2.0, 3.0])}])
+    ((0, 1), {'x': (2.0, 3.0)})
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
+        return tuple(settled(part) for part in value)
+    if isinstance(value, Mapping):
+        return {key: settled(part) for key, part in value.items()}
+    return value
+
+
+def settled_where(where: Where) -> Where:
+    """The same of a region: one mapping or Box, or a flat tuple of them.
+
+    >>> settled_where([{"x": [0, 1]}, [Box(x=2)]])
+    ({'x': (0, 1)}, Box(x=2))
+    """
+    if isinstance(where, Sweep) and not where.full:
+        return {column: (low, high) for column, low, high in where.ranges}
+    if isinstance(where, list | tuple):
+        parts = [settled_where(part) for part in where]
+        return tuple(
+            box for part in parts for box in (part if isinstance(part, tuple) else (part,))
+        )
+    return settled(where)
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The training table a rule is read against: names and values of inputs and outputs.

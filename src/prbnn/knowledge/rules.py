@@ -6,12 +6,12 @@ Rules are plain declarations without JAX in them: they print, compare, pickle an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.knowledge.layout import At, listed
-from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region
+from prbnn.knowledge.regions import Columns, Region, Sampling, Where, region, settled, settled_where
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class Rule:
         if not (is_number(self.margin) and self.margin >= 0):
             raise KnowledgeError(f"{self.label}: margin must be 0 or above, got {self.margin!r}")
         _ = self.region  # a badly written region is refused where it is written
+        for each in fields(self):
+            settle = settled_where if each.name == "where" else settled
+            object.__setattr__(self, each.name, settle(getattr(self, each.name)))
 
     @property
     def region(self) -> Region:

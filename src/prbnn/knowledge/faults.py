@@ -1,0 +1,94 @@
+"""What is wrong with plain values that should be a rule, in words that say what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from prbnn.errors import KnowledgeError, nearest
+from prbnn.knowledge.grammar import KINDS
+from prbnn.knowledge.grammar_parts import STRENGTHS, Comparison, LimitsAlong, LimitsOf
+
+Path = tuple[str | int, ...]
+
+# by pydantic's name of the error; what is right, where pydantic's own words speak of Python
+_NEEDED = {
+    "tuple_type": "needs a pair [low, high], got {input!r}",
+    "too_long": "needs a pair [low, high], got {input!r}",
+    "too_short": "needs a pair [low, high], got {input!r}",
+    "missing": "is missing",
+    "strength": "is hard, {{hard: tolerance}}, {{soft: weight}}, {{probably: share}}, "
+    "{{on_average: bound}} or {{in_prior: weight}}, got {input!r}",
+    "list_type": "needs a list, got {input!r}",
+    "dict_type": "needs a mapping of columns, such as {{x: 1}}, got {input!r}",
+    "model_type": "needs a mapping, got {input!r}",
+    "bool_type": "is true or false, got {input!r}",
+    "literal_error": "is {expected}, got {input!r}",
+}
+_PARTS = {
+    "slope": LimitsAlong,
+    "curvature": LimitsAlong,
+    "rate": LimitsOf,
+    "compare": Comparison,
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake: the keys and positions that lead to it, and what is wrong there."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        place = ".".join(str(part) for part in self.path)
+        return f"{place}: {self.reason}" if place else self.reason
+
+
+class GrammarError(KnowledgeError):
+    """Plain values that make no rule; ``faults`` says what is wrong and where in them."""
+
+    def __init__(self, label: str, faults: Sequence[Fault]):
+        super().__init__(f"{label}: {'; '.join(map(str, faults))}")
+        self.label, self.faults = label, tuple(faults)
+
+
+def faults_of(error: ValidationError) -> list[Fault]:
+    """Every mistake that pydantic found, in this library's words."""
+    return [_fault(found) for found in error.errors()]
+
+
+def _fault(found: Any) -> Fault:
+    path = tuple(part for part in found["loc"] if not _is_tag(part))
+    kind, message = found["type"], found["msg"].removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        return Fault(path, _unknown(found["loc"], str(path[-1])))
+    if path and path[-1] == "[key]":
+        path = path[:-1]
+    if kind in _NEEDED:
+        context = found.get("ctx", {})
+        message = _NEEDED[kind].format(input=found["input"], expected=context.get("expected", ""))
+    return Fault(path, message)
+
+
+def _is_tag(part: object) -> bool:
+    return isinstance(part, str) and part.startswith("<") and part.endswith(">")
+
+
+def _unknown(location: Path, key: str) -> str:
+    """An unknown key, with the nearest one of the mapping it stands in."""
+    tag = str(next(part for part in reversed(location) if _is_tag(part)))[1:-1]
+    model: type[BaseModel] = KINDS.get(tag) or STRENGTHS[tag]
+    if "strength" in location and tag in STRENGTHS:
+        model = STRENGTHS[tag]
+    elif location[-2] in _PARTS:
+        tag = str(location[-2])
+        model = _PARTS[tag]
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    hint = nearest(key, [word for word in known if word != tag])
+    if "did you mean" in hint:
+        return f"is not a word of {tag}{hint}"
+    return f"is not a word of {tag}; it takes {', '.join(known)}"
