@@ -54,6 +54,8 @@ DECLARATIONS = (
     "grammar",
     "faults",
     "plain",
+    "located",
+    "file",
 )
 COMPILED = ("jax", "jaxlib", "equinox", "jaxtyping", "optax")
 
