@@ -56,6 +56,11 @@ DECLARATIONS = (
     "plain",
     "located",
     "file",
+    "claims",
+    "webs",
+    "conflicts",
+    "association",
+    "starter",
 )
 COMPILED = ("jax", "jaxlib", "equinox", "jaxtyping", "optax")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.knowledge.every_rule import any_rule, words
 
+import prbnn
 from prbnn import AtLeast, AtMost, Compare, Increasing, KnowledgeError, Score
 from prbnn.knowledge.file import (
     KnowledgeFile,
@@ -21,6 +23,8 @@ from prbnn.knowledge.file import (
     read_knowledge,
     write_knowledge,
 )
+from prbnn.knowledge.grammar import KINDS
+from prbnn.knowledge.grammar_parts import STRENGTHS
 from prbnn.knowledge.plain import to_plain
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -267,3 +271,41 @@ def test_the_schema_accepts_whatever_is_written(rules: list, units: dict) -> Non
 def test_the_schema_refuses_what_reading_refuses(wrong: Any) -> None:
     with pytest.raises(jsonschema.ValidationError):
         SCHEMA.validate(wrong)
+
+
+# --- the page ------------------------------------------------------------------------------
+
+PAGE = (DOCS / "knowledge-file.md").read_text()
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_example_of_the_page_is_read(block: str) -> None:
+    read = parse_knowledge(block, "knowledge-file.md")
+    assert len(read) > 0
+    assert parse_knowledge(write_knowledge(read.rules, read.units)) == read
+
+
+def test_the_page_has_an_example_of_every_kind_and_strength() -> None:
+    said = [to_plain(rule) for block in BLOCKS for rule in parse_knowledge(block)]
+    assert set(KINDS) <= {key for plain in said for key in plain}
+    strengths = [plain["strength"] for plain in said if "strength" in plain]
+    assert {key for strength in strengths for key in strength} >= {*STRENGTHS, "power", "of"}
+
+
+@pytest.mark.parametrize(
+    ("python", "text"),
+    re.findall(r"^\| `([A-Z]\w+\([^`]*\))` \| `(\w+: [^`]*)` \|$", PAGE, flags=re.MULTILINE),
+)
+def test_the_table_of_kinds_says_the_same_on_both_sides(python: str, text: str) -> None:
+    (rule,) = parse_knowledge(f"knowledge: [{{{text}}}]").rules
+    assert rule == eval(python, vars(prbnn))
+
+
+@pytest.mark.parametrize(
+    ("python", "text"),
+    re.findall(r"^\| `(\.\w+\([^`]*\))` \| `(strength: [^`]*)`", PAGE, flags=re.MULTILINE),
+)
+def test_the_table_of_strengths_says_the_same_on_both_sides(python: str, text: str) -> None:
+    (rule,) = parse_knowledge(f"knowledge: [{{at_least: 0, {text}}}]").rules
+    assert rule == eval(f"AtLeast(0){python}", vars(prbnn))
