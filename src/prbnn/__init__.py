@@ -33,6 +33,7 @@ from prbnn.model.recurrent import GRU, LSTM
 
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+    from prbnn.knowledge.file import read_knowledge, write_knowledge
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [
@@ -82,6 +83,8 @@ __all__ = [
     "SlopeBetween",
     "StudentT",
     "fit",
+    "read_knowledge",
+    "write_knowledge",
 ]
 
 
@@ -95,4 +98,8 @@ def __getattr__(name: str) -> Any:
         from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
         return PRBNNSequenceRegressor
+    if name in ("read_knowledge", "write_knowledge"):
+        from prbnn.knowledge import file
+
+        return getattr(file, name)
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

@@ -112,10 +112,19 @@ CLASHES: dict[str, list[Rule]] = {
     ],
     "a combined rule with another": [Combined([AtLeast(5), Increasing("x")]), AtMost(4)],
     "a combined rule with itself": [Combined([AtLeast(5), AtMost(4)])],
-    "regions that meet three by three": [
+    "regions that barely overlap": [
+        AtLeast(5, where={"x": (0, 0.5)}),
+        AtMost(4, where={"x": (0.4999, 1)}),
+    ],
+    "three regions that barely overlap": [
         AtLeast(5, where={**LOW, "z": (0, 5)}),
-        AtMost(4, where={**HIGH, "z": (4, 8)}),
-        Increasing("x", where={"x": (0, 1), "z": (4.5, 9)}),
+        AtMost(4, where={**HIGH, "z": (4.999, 8)}),
+        Increasing("x", where={"x": (0, 1), "z": (4.998, 9)}),
+    ],
+    "a bend and the only curve there is": [
+        AtLeast("x**2", where={"x": (0, 1)}),
+        AtMost("x**2", where={"x": (0, 1)}),
+        CurvatureBetween("x", upper=1.9, where={"x": (0, 1)}),
     ],
     "the same text": [AtLeast(5, of="y - z"), AtMost(4, of="y - z")],
     "the output by name and without": [AtLeast(5, of="y"), AtMost(4)],
@@ -147,6 +156,26 @@ PEACE: dict[str, list[Rule]] = {
         AtLeast(5, where={"x": (0.5, 0.52)}),
         AtMost(4, where={"x": (0.6, 0.62)}),
         Increasing("x", over=0.3),
+    ],
+    "a trend over a step and a half": [
+        AtLeast(5, where={"x": (0.5, 0.52)}),
+        AtMost(4, where={"x": (0.6, 0.62)}),
+        Increasing("x", over=0.07),
+    ],
+    "a trend in two places, not between": [
+        AtLeast(5, where=LOW),
+        AtMost(4, where=HIGH),
+        Increasing("x", where=[LOW, HIGH]),
+    ],
+    "a bend that is the curve's own": [
+        AtLeast("x**2", where={"x": (0, 1)}),
+        AtMost("x**2", where={"x": (0, 1)}),
+        CurvatureBetween("x", 2, 2, where={"x": (0, 1)}),
+    ],
+    "a bend over a long step": [
+        Between(0, 0.1, where=[{"x": (0, 0.4)}, {"x": (0.6, 1)}]),
+        AtLeast(0.2, where={"x": 0.5}),
+        CurvatureBetween("x", -4, 4, step=0.4, where={"x": (0, 1)}),
     ],
     "a slope just large enough": [AtMost(1, where=LOW), AtLeast(4, where=HIGH), SlopeBetween("x", 0, 5)],
     "bounds of different subjects": [AtLeast(5, of="y - z"), AtMost(4, of="y + z")],
@@ -186,6 +215,28 @@ def test_a_strength_that_gives_way_makes_a_note_of_it(first: Rule, second: Rule)
 def test_a_soft_rule_does_not_hide_a_contradiction() -> None:
     rules = [AtLeast(5, name="a"), AtMost(4, name="b"), AtMost(3, name="soft").soft(1)]
     assert found(rules) == [{"a", "b"}]
+
+
+def test_a_soft_rule_does_not_hide_a_contradiction_along_a_line() -> None:
+    rules = [
+        AtLeast(5, where=LOW, name="a"),
+        AtMost(4, where=HIGH, name="b"),
+        AtMost(3, where=HIGH, name="soft").soft(1),
+        Increasing("x", name="rise"),
+    ]
+    assert found(rules) == [{"a", "b", "rise"}]
+
+
+def test_every_set_that_clashes_along_a_line_is_named() -> None:
+    rules = [
+        AtLeast(5, where=LOW, name="a"),
+        AtMost(4, where=HIGH, name="b"),
+        AtMost(3, where={"x": (0.9, 1)}, name="c"),
+        Increasing("x", name="rise"),
+        SlopeBetween("x", 0.5, name="steep"),
+    ]
+    named = [{"a", low, up} for up in ("rise", "steep") for low in ("b", "c")]
+    assert sorted(found(rules), key=sorted) == sorted(named, key=sorted)
 
 
 def test_every_pair_that_clashes_is_named() -> None:

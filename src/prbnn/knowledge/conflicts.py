@@ -14,9 +14,9 @@ from prbnn.knowledge.own import Combined
 from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample
 from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.strengths import Hard, OnAverage, Probable
-from prbnn.knowledge.webs import web
+from prbnn.knowledge.webs import Program, web
 
-POINTS, ROWS_A_REGION, MOST_REGIONS, MOST_WEBS = 2048, 3, 120, 40
+POINTS, ROWS_A_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
 
 
 @dataclass(frozen=True)
@@ -161,18 +161,31 @@ def _along_lines(
     for column in _moved(rules, columns):
         rows = np.concatenate(list(_points(rules, columns, column, ROWS_A_REGION)))
         for row in rows[:: max(1, len(rows) // MOST_WEBS)]:
-            program = web(rules, columns, column, row)
-            held = sorted(set(program.rules), key=lambda place: _is_value(rules[place]))
-            while not program.feasible(held):
-                again = next((k for k in found if k <= {*held} and not program.feasible(k)), None)
-                places = tuple(sorted(again)) if again else program.smallest(held)
+            for places in _clashes(web(rules, columns, column, row), rules, found):
                 others = dict(zip(columns.inputs, map(float, row), strict=True))
                 del others[column]
                 there = f" at {_shown(others)}" if others else ""
                 subject = subject_of(rules[places[0]], columns)
                 name = subject if isinstance(subject, str) else "the output"
                 yield places, others, f"along {column}{there} no {name} meets them all"
-                held.remove(places[-1])
+
+
+def _clashes(
+    program: Program, rules: Sequence[Rule], found: Collection[frozenset[int]]
+) -> Iterator[tuple[int, ...]]:
+    """Smallest sets without a solution: once one is found, without each of its rules in turn."""
+    waiting = [frozenset(program.rules)]
+    for tried in range(MOST_TRIES):
+        if tried >= len(waiting):
+            return
+        held = sorted(waiting[tried], key=lambda place: (_is_value(rules[place]), place))
+        if program.feasible(held):
+            continue
+        again = next((k for k in found if k <= {*held} and not program.feasible(k)), None)
+        places = tuple(sorted(again)) if again else program.smallest(held)
+        yield places
+        fewer = [waiting[tried] - {place} for place in places]
+        waiting += [some for some in dict.fromkeys(fewer) if some not in waiting]
 
 
 def _is_value(rule: Rule) -> bool:

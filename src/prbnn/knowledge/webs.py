@@ -29,9 +29,12 @@ from prbnn.knowledge.own import Combined
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
 
-GRID, LONGEST_CHAIN = 17, 20
+GRID, LONGEST_CHAIN, ON_THE_WAY = 17, 20, 5
 # what the solver may leave unmet, in standard deviations of the output
 SLACK = 1e-6
+
+
+Key = tuple[float, ...]
 
 
 @dataclass
@@ -105,7 +108,7 @@ def web(rules: Sequence[Rule], columns: Columns, column: str, row: np.ndarray) -
                 first, second = (_changed(c, columns, here) for c in (part.set, part.against))
             points += [first, second]
             pairs.append((place, part, first, second))
-    every = _without_twins(np.concatenate(points))
+    every = {_key(point): point for point in np.concatenate(points)}
     for place, rule, first, second in pairs:
         _compare(program, place, rule, columns, first, second)
     for place, rule in enumerate(rules):
@@ -159,13 +162,9 @@ def _changed(changes: Mapping[str, Any], columns: Columns, points: np.ndarray) -
     return changed
 
 
-def _key(point: np.ndarray) -> tuple[float, ...]:
+def _key(point: np.ndarray) -> Key:
     """A point as a name: equal up to rounding, whichever way it was computed."""
     return tuple(float(f"{value:.9g}") + 0.0 for value in point)
-
-
-def _without_twins(points: np.ndarray) -> np.ndarray:
-    return np.array(list({_key(point): point for point in points}.values()))
 
 
 def _compare(
@@ -190,33 +189,42 @@ def _compare(
 
 
 def _claim(
-    program: Program, place: int, claim: Claim, columns: Columns, points: np.ndarray
+    program: Program, place: int, claim: Claim, columns: Columns, points: Mapping[Key, np.ndarray]
 ) -> None:
     quantity = claim.quantity
-    if quantity.kind == "rate":
-        return
-
-    def unknown(point: np.ndarray) -> tuple:
-        return (quantity.subject, quantity.step, _key(point))
-
+    names = [(quantity.subject, quantity.step, key) for key in points]
+    every = np.array(list(points.values()))
     if quantity.kind == "value":
-        for point, (lower, upper) in zip(points, _hull(claim, columns, points), strict=True):
-            if np.isfinite(lower) or np.isfinite(upper):
-                program.add({unknown(point): 1.0}, lower, upper, place)
-        return
-    index = columns.index(str(quantity.column))
-    for line in _lines(points, index):
-        boxes = inside(claim.region, columns, line)
-        x = line[:, index]
-        for chosen in _stretches(claim, x):
-            if not boxes[list(chosen)].all(axis=0).any():
-                continue
-            ends = line[list(chosen)]
-            lower, upper = _hull(claim, columns, _between(ends)).T
-            terms, size = _terms(claim, x[list(chosen)])
-            low, high = float(lower.min()), float(upper.max())
-            named = {unknown(point): t for point, t in zip(ends, terms, strict=True)}
-            program.add(named, low * size, high * size, place)
+        for name, (lower, upper) in zip(names, _hull(claim, columns, every), strict=True):
+            program.add({name: 1.0}, lower, upper, place)
+    elif quantity.column is not None:
+        index = columns.index(quantity.column)
+        boxes = inside(claim.region, columns, every)
+        chosen = [
+            tuple(line[list(stretch)])
+            for line in _lines(list(points), every[:, index], index)
+            for stretch in _stretches(claim, every[line, index])
+            if boxes[line[list(stretch)]].all(axis=0).any()
+        ]
+        for stretch, (lower, upper) in zip(
+            chosen, _limits(claim, columns, every, chosen), strict=True
+        ):
+            factors, size = _factors(claim, every[list(stretch), index])
+            terms = {names[k]: factor for k, factor in zip(stretch, factors, strict=True)}
+            program.add(terms, lower * size, upper * size, place)
+
+
+def _limits(
+    claim: Claim, columns: Columns, every: np.ndarray, chosen: Sequence[tuple[int, ...]]
+) -> np.ndarray:
+    """The widest limits of each stretch, since a limit may change on the way from end to end."""
+    if not chosen:
+        return np.zeros((0, 2))
+    first, last = (every[[stretch[end] for stretch in chosen]] for end in (0, -1))
+    share = np.linspace(0, 1, ON_THE_WAY)[:, None, None]
+    points = (first + share * (last - first)).reshape(-1, every.shape[1])
+    limits = _hull(claim, columns, points).reshape(ON_THE_WAY, len(chosen), 2)
+    return np.stack([limits[..., 0].min(axis=0), limits[..., 1].max(axis=0)], axis=1)
 
 
 def _hull(claim: Claim, columns: Columns, points: np.ndarray) -> np.ndarray:
@@ -224,18 +232,13 @@ def _hull(claim: Claim, columns: Columns, points: np.ndarray) -> np.ndarray:
     return np.stack([allowed[..., 0].min(axis=1), allowed[..., 1].max(axis=1)], axis=1)
 
 
-def _between(ends: np.ndarray) -> np.ndarray:
-    """Points from the first end to the last, since a limit may change on the way."""
-    return ends[0] + np.linspace(0, 1, 5)[:, None] * (ends[-1] - ends[0])
-
-
-def _lines(points: np.ndarray, index: int) -> Iterator[np.ndarray]:
-    """Points that differ in one column alone, in its order."""
-    lines: dict[tuple, list[np.ndarray]] = {}
-    for point in points:
-        lines.setdefault(_key(np.delete(point, index)), []).append(point)
+def _lines(keys: Sequence[Key], values: np.ndarray, index: int) -> Iterator[np.ndarray]:
+    """Positions of points that differ in one column alone, in its order."""
+    lines: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        lines.setdefault((*key[:index], *key[index + 1 :]), []).append(place)
     for line in lines.values():
-        yield np.array(sorted(line, key=lambda point: point[index]))
+        yield np.array(line)[np.argsort(values[line])]
 
 
 def _stretches(claim: Claim, x: np.ndarray) -> Iterator[tuple[int, ...]]:
@@ -258,7 +261,7 @@ def _stretches(claim: Claim, x: np.ndarray) -> Iterator[tuple[int, ...]]:
                 yield from ((first, first + 1 + int(k)) for k in np.flatnonzero(whole))
 
 
-def _terms(claim: Claim, x: np.ndarray) -> tuple[list[float], float]:
+def _factors(claim: Claim, x: np.ndarray) -> tuple[list[float], float]:
     """Coefficients of the values, and what the claim's limits are multiplied by."""
     if claim.quantity.kind == "slope":
         return [-1.0, 1.0], x[1] - x[0]
