@@ -116,6 +116,15 @@ CLASHES: dict[str, list[Rule]] = {
         AtLeast(5, where={"x": (0, 0.5)}),
         AtMost(4, where={"x": (0.4999, 1)}),
     ],
+    "thin regions of different columns": [
+        AtLeast(5, where={"x": (0.4999, 0.5)}),
+        AtMost(4, where={"z": (4.999, 5)}),
+    ],
+    "bounds in thin regions and a trend": [
+        AtLeast(5, where={**LOW, "z": (4.999, 5)}),
+        AtMost(4, where={**HIGH, "flag": 0.5}),
+        Increasing("x", where={"x": (0, 1)}),
+    ],
     "three regions that barely overlap": [
         AtLeast(5, where={**LOW, "z": (0, 5)}),
         AtMost(4, where={**HIGH, "z": (4.999, 8)}),
@@ -171,6 +180,11 @@ PEACE: dict[str, list[Rule]] = {
         AtLeast("x**2", where={"x": (0, 1)}),
         AtMost("x**2", where={"x": (0, 1)}),
         CurvatureBetween("x", 2, 2, where={"x": (0, 1)}),
+    ],
+    "a slope that is the curve's own": [
+        AtLeast("x**2", where={"x": (0, 1)}),
+        AtMost("x**2", where={"x": (0, 1)}),
+        SlopeBetween("x", "2*x", "2*x", where={"x": (0, 1)}),
     ],
     "a bend over a long step": [
         Between(0, 0.1, where=[{"x": (0, 0.4)}, {"x": (0.6, 1)}]),
