@@ -54,6 +54,13 @@ DECLARATIONS = (
     "grammar",
     "faults",
     "plain",
+    "located",
+    "file",
+    "claims",
+    "webs",
+    "conflicts",
+    "association",
+    "starter",
 )
 COMPILED = ("jax", "jaxlib", "equinox", "jaxtyping", "optax")
 

@@ -40,6 +40,7 @@ from prbnn.model.recurrent import GRU, LSTM
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
     from prbnn.saving.reading import load
+    from prbnn.knowledge.file import read_knowledge, write_knowledge
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [
@@ -91,6 +92,8 @@ __all__ = [
     "StudentT",
     "fit",
     "load",
+    "read_knowledge",
+    "write_knowledge",
 ]
 
 
@@ -108,4 +111,8 @@ def __getattr__(name: str) -> Any:
         from prbnn.saving.reading import load
 
         return load
+    if name in ("read_knowledge", "write_knowledge"):
+        from prbnn.knowledge import file
+
+        return getattr(file, name)
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

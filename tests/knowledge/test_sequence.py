@@ -520,7 +520,7 @@ def test_what_was_not_observed_has_no_last_step() -> None:
 def test_a_rule_at_a_step_that_does_not_exist_is_refused_by_name(of: str, at: Any) -> None:
     rule = AtLeast(0, of=of, at=at, name="floor")
     message = refusal(lambda: bound(rule))
-    assert message.startswith(f"rule 'floor': at={at!r} must be 'first', 'last', or ")
+    assert message.startswith(f"rule 'floor': at={rule.at!r} must be 'first', 'last', or ")
 
 
 def test_several_outputs_need_a_name() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from prbnn.errors import KnowledgeError, nearest
-from prbnn.knowledge.grammar import KINDS
+from prbnn.knowledge.grammar import KINDS, FileModel
 from prbnn.knowledge.grammar_parts import STRENGTHS, Comparison, LimitsAlong, LimitsOf
 
 Path = tuple[str | int, ...]
@@ -58,7 +58,14 @@ class GrammarError(KnowledgeError):
 
 def faults_of(error: ValidationError) -> list[Fault]:
     """Every mistake that pydantic found, in this library's words."""
-    return [_fault(found) for found in error.errors()]
+    faults = [_fault(found) for found in error.errors()]
+    hints = " ".join(fault.reason for fault in faults)
+    # a misspelt key is told once, and not as missing, too
+    return [
+        fault
+        for fault in faults
+        if not (fault.reason == "is missing" and f"did you mean {fault.path[-1]!r}?" in hints)
+    ]
 
 
 def _fault(found: Any) -> Fault:
@@ -80,11 +87,9 @@ def _is_tag(part: object) -> bool:
 
 def _unknown(location: Path, key: str) -> str:
     """An unknown key, with the nearest one of the mapping it stands in."""
-    tag = str(next(part for part in reversed(location) if _is_tag(part)))[1:-1]
-    model: type[BaseModel] = KINDS.get(tag) or STRENGTHS[tag]
-    if "strength" in location and tag in STRENGTHS:
-        model = STRENGTHS[tag]
-    elif location[-2] in _PARTS:
+    tag = next((str(part)[1:-1] for part in reversed(location) if _is_tag(part)), "the file")
+    model: type[BaseModel] = KINDS.get(tag) or STRENGTHS.get(tag) or FileModel
+    if len(location) > 1 and location[-2] in _PARTS:
         tag = str(location[-2])
         model = _PARTS[tag]
     known = [field.alias or name for name, field in model.model_fields.items()]

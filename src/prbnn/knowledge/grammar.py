@@ -279,3 +279,10 @@ AnyEntry: Any = tagged(
     BeforeValidator(_one_kind),
 )
 CombinedEntry.model_rebuild()
+
+
+class FileModel(Model):
+    """A knowledge file: rules, and the units of the columns for whoever reads it."""
+
+    units: dict[str, Text] = Field(default={}, description="Units of columns, as text.")
+    knowledge: list[AnyEntry] | None = Field(description="The rules, one an item.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from prbnn.errors import is_number
 from prbnn.knowledge.expressions import ExpressionError, parse
@@ -100,7 +100,8 @@ def _ranges(value: Mapping[Any, Any]) -> dict[str, Any]:
     return ranges
 
 
-Ranges = dict[str, float | tuple[float, float]]
+# named, so that the schema says them once
+Ranges = TypeAliasType("Ranges", dict[str, float | tuple[float, float]])
 
 
 class FullBox(TypedDict):
@@ -109,6 +110,8 @@ class FullBox(TypedDict):
     box: Ranges
 
 
+Region = TypeAliasType("Region", Ranges | FullBox | list[Ranges | FullBox])
+
 Number = Annotated[float, PlainValidator(_number, json_schema_input_type=float)]
 Formula = Annotated[Any, PlainValidator(_formula, json_schema_input_type=float | str)]
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
@@ -116,6 +119,4 @@ Whole = Annotated[int, PlainValidator(_whole, json_schema_input_type=int)]
 Steps = Annotated[
     Any, PlainValidator(_steps, json_schema_input_type=Literal["first", "last"] | int | list[int])
 ]
-Place = Annotated[
-    Any, PlainValidator(_place, json_schema_input_type=Ranges | FullBox | list[Ranges | FullBox])
-]
+Place = Annotated[Any, PlainValidator(_place, json_schema_input_type=Region)]

@@ -1,0 +1,203 @@
+"""Commands on the knowledge file: check it against data, start one, print its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import typer
+
+from prbnn.errors import DataError, KnowledgeError, nearest
+from prbnn.knowledge.conflicts import Conflict, conflicts
+from prbnn.knowledge.file import knowledge_schema, read_knowledge
+from prbnn.knowledge.own import Combined
+from prbnn.knowledge.regions import Columns, Sweep
+from prbnn.knowledge.rules import Rule, named
+from prbnn.knowledge.sequence import Along
+from prbnn.knowledge.starter import starter
+from prbnn.report.standing import Standing, standings
+
+BAD_INPUT, CONTRADICTION = 2, 3
+
+
+def check(knowledge: Path, data: Path, targets: Sequence[str], records: Path | None) -> None:
+    """Every rule in words and how the data stand to it; then what is wrong."""
+    try:
+        read = read_knowledge(knowledge)
+        columns, numbers = _columns(data, targets)
+    except (KnowledgeError, DataError) as error:
+        _refuse(str(error))
+    rules = named(read.rules)
+    found, problems = standings(rules, columns, numbers, read.units)
+    clashes = [] if problems else conflicts(rules, columns)
+    if not rules:
+        typer.echo(f"{knowledge} holds no rules yet.")
+    for number, (rule, seen) in enumerate(zip(rules, found, strict=True), 1):
+        typer.echo("\n".join(_told(number, rule, seen, columns)))
+    for name in read.units:
+        if name not in (known := (*columns.inputs, *columns.outputs)):
+            typer.echo(f"Note: units name no column {name!r}{nearest(name, known)}")
+    _tell(problems, clashes)
+    if records is not None:
+        record = _record(rules, found, columns, problems, clashes)
+        records.write_text(
+            json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+    if problems:
+        raise typer.Exit(BAD_INPUT)
+    if any(clash.contradiction for clash in clashes):
+        raise typer.Exit(CONTRADICTION)
+
+
+def new(data: Path, targets: Sequence[str], out: Path) -> None:
+    """A commented file to start from."""
+    if out.exists():
+        _refuse(f"{out} is there already; choose another name with --out, or move it away")
+    try:
+        columns, _ = _columns(data, targets)
+    except DataError as error:
+        _refuse(str(error))
+    out.write_text(starter(columns, str(data), str(out)), encoding="utf-8")
+    typer.echo(f"Written: {out}")
+
+
+def schema(out: Path | None) -> None:
+    """The JSON schema, to a file or the terminal."""
+    text = json.dumps(knowledge_schema(), indent=1)
+    if out is None:
+        typer.echo(text)
+    else:
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(BAD_INPUT)
+
+
+# --- data ----------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> Any:
+    """A table from CSV or Parquet."""
+    import pandas
+
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return pandas.read_parquet(path)
+        return pandas.read_csv(path, encoding="utf-8-sig", skipinitialspace=True)
+    except ImportError:
+        raise DataError(f"{path}: reading Parquet needs pyarrow; install it, or use CSV") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as a table ({error})") from None
+
+
+def _columns(path: Path, targets: Sequence[str]) -> tuple[Columns, list[int]]:
+    """The table as inputs and targets, with the numbers of its rows; what is left out is said."""
+    table = _read(path)
+    table.columns = [str(name) for name in table.columns]
+    for name in targets:
+        if name not in table.columns:
+            raise DataError(f"{path}: no column {name!r}{nearest(name, list(table.columns))}")
+    numeric = [name for name in table.columns if table[name].dtype.kind in "biuf"]
+    for name in (name for name in table.columns if name not in numeric):
+        if name in targets:
+            raise DataError(f"{path}: the target {name!r} holds text, not numbers")
+        typer.echo(f"Left out: {name} holds no numbers.")
+    if not targets and numeric:
+        targets = numeric[-1:]
+        typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
+    inputs = [name for name in numeric if name not in targets]
+    if not inputs or not targets:
+        raise DataError(f"{path}: needs a target and at least one other column of numbers")
+    whole = table[[*inputs, *targets]].astype(float)
+    finite = np.isfinite(whole.to_numpy()).all(axis=1)
+    if not finite.all():
+        typer.echo(f"Left out: {(~finite).sum()} of {len(whole)} rows with missing numbers.")
+    if finite.sum() < 2:
+        raise DataError(f"{path}: at least 2 complete rows are needed, found {finite.sum()}")
+    rows = whole[inputs].to_numpy()[finite], whole[list(targets)].to_numpy()[finite]
+    numbers = [int(place) + 1 for place in np.flatnonzero(finite)]
+    return Columns(tuple(inputs), tuple(targets), *rows), numbers
+
+
+# --- words ---------------------------------------------------------------------------------
+
+
+def _told(number: int, rule: Rule, seen: Standing | None, columns: Columns) -> list[str]:
+    """One rule as a few lines."""
+    lines = {
+        "says": _says(rule, columns),
+        "where": _region(rule.region),
+        "strength": str(rule.strength),
+        "data": "does not fit, see below" if seen is None else seen.words,
+        "because": rule.because,
+    }
+    body = [f"   {word:<9} {text}" for word, text in lines.items() if text]
+    return [f"{number}. {rule.label}", *body, ""]
+
+
+def _says(rule: Rule, columns: Columns) -> str:
+    """The rule in words, with the target's name where it speaks of the only one."""
+    if rule.of is None and len(columns.outputs) == 1 and not isinstance(rule, Combined | Along):
+        rule = replace(rule, of=columns.outputs[0])
+    return f"{rule.describe()}{rule.when}"
+
+
+def _region(region: Sequence[Sweep]) -> str:
+    if not region:
+        return "wherever the data are"
+    return ", or ".join(_box(box) for box in region)
+
+
+def _box(box: Sweep) -> str:
+    ranges = [
+        f"{column} = {low:g}" if low == high else f"{low:g} <= {column} <= {high:g}"
+        for column, low, high in box.ranges
+    ]
+    listed = " and ".join(ranges) or "wherever the data are"
+    return f"{listed}, the full box of all columns" if box.full else listed
+
+
+def _tell(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
+    for problem in problems:
+        typer.echo(f"Wrong: {problem}")
+    for clash in clashes:
+        if clash.contradiction:
+            typer.echo(f"Contradiction: {clash}")
+        else:
+            typer.echo(f"Note: {clash}; strengths that give way will settle it")
+    if problems:
+        typer.echo("Contradictions are looked for when every rule fits the data.")
+    elif not clashes:
+        typer.echo("No contradictions found.")
+
+
+def _record(
+    rules: Sequence[Rule],
+    found: Sequence[Standing | None],
+    columns: Columns,
+    problems: Sequence[str],
+    clashes: Sequence[Conflict],
+) -> dict[str, Any]:
+    return {
+        "targets": list(columns.outputs),
+        "rows": len(columns.rows),
+        "rules": [
+            {
+                "name": rule.label,
+                "says": _says(rule, columns),
+                "where": _region(rule.region),
+                "strength": str(rule.strength),
+                "because": rule.because,
+                "data": None if seen is None else asdict(seen),
+            }
+            for rule, seen in zip(rules, found, strict=True)
+        ],
+        "problems": list(problems),
+        "conflicts": [asdict(clash) for clash in clashes],
+    }
