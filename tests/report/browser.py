@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# the browser reads commands from descriptor 3 and answers on 4
-LAUNCH = "import os, sys; r, w = map(int, sys.argv[1:3]); os.dup2(w, 14); os.dup2(r, 13); \
-os.dup2(13, 3); os.dup2(14, 4); os.set_inheritable(3, True); os.set_inheritable(4, True); \
-os.execv(sys.argv[3], sys.argv[3:])"
+PATIENCE = 120
+# the browser reads commands from descriptor 3 and answers on 4; ours may be any, those two included
+LAUNCH = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def chromium() -> str | None:
@@ -83,6 +89,8 @@ class Browser:
 
     def _next(self) -> dict:
         while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._answers], [], [], PATIENCE)
+            assert ready, f"the browser has not answered for {PATIENCE} s"
             part = os.read(self._answers, 1 << 20)
             assert part, "the browser has gone"
             self._buffer += part

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.rules import Rule
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.posterior.draws import Posterior
 from prbnn.report import metrics
 from prbnn.report.calibration import Ranks, Reliability, ranks, reliability
@@ -137,6 +137,7 @@ def _class_scores(probability: np.ndarray, truth: np.ndarray) -> ClassScores:
         found = reliability(probability[:, 0], truth[:, 0])
         probability, truth = (np.hstack([1 - part, part]) for part in (probability, truth))
     else:
+        probability = probability / probability.sum(axis=1, keepdims=True)
         top = np.argmax(probability, axis=1)
         rows = np.arange(len(top))
         found = reliability(probability[rows, top], truth[rows, top])

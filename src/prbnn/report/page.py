@@ -12,10 +12,11 @@ import numpy as np
 
 from prbnn.report.findings import Findings, Scores, findings_of
 from prbnn.report.palette import Key, variables
-from prbnn.report.pictures import MOST_INPUTS, MOST_OUTPUTS, Pictures, pictures_of
+from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
 from prbnn.report.subject import MOST_ROWS, Subject
 from prbnn.report.svg import Picture, inline, save
 from prbnn.report.tables import (
+    broken_table,
     coverage_table,
     knowledge_table,
     made_table,
@@ -23,7 +24,7 @@ from prbnn.report.tables import (
     worst_table,
 )
 from prbnn.report.verdict import Mood, headline, tiles, verdict
-from prbnn.report.words import counted, listed
+from prbnn.report.words import counted
 
 __all__ = ["Subject", "html_page", "write_report"]
 
@@ -108,7 +109,8 @@ def _verdict(subject: Subject, findings: Findings) -> str:
     said = verdict(subject, findings)
     mood, line = headline(subject, said)
     numbers = "".join(
-        f'<div class="tile"><b>{escape(tile.value)}</b><span>{escape(tile.label)}</span></div>'
+        f'<div class="tile {tile.mood}"><b>{escape(tile.value)}</b>'
+        f"<span>{escape(tile.label)}</span></div>"
         for tile in tiles(subject, findings)
     )
     statements = "".join(
@@ -134,9 +136,14 @@ def _lead(text: str) -> str:
     return f'<p class="lead">{text}</p>'
 
 
+def _small(text: str) -> str:
+    return f'<p class="small">{text}</p>'
+
+
 def _figures(pictures: Iterable[Picture]) -> str:
     return "".join(
-        f'<figure class="card{" wide" if picture.wide else ""}"><h4>{escape(picture.title)}</h4>'
+        f'<figure class="card{" wide" if picture.wide else ""}">'
+        f'<p class="name">{escape(picture.title)}</p>'
         f"{inline(picture)}<figcaption>{escape(picture.caption)}</figcaption></figure>"
         for picture in pictures
     )
@@ -147,7 +154,9 @@ def _legend(keys: Sequence[Key]) -> str:
         ink = f"var(--{key.role})"
         match key.kind:
             case "band":
-                return f'<rect width="22" height="12" rx="2" fill="{ink}" opacity="{key.strength}"/>'
+                return (
+                    f'<rect width="22" height="12" rx="2" fill="{ink}" opacity="{key.strength}"/>'
+                )
             case "dot":
                 return f'<circle cx="11" cy="6" r="3.2" fill="{ink}"/>'
             case kind:
@@ -196,14 +205,19 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
         if subject.model.tempering_ == 1
         else f" Prices are on the scale of tempering {subject.model.tempering_:g}."
     )
-    return _lead(
-        "Functions are tried at thousands of points of each rule's region; those that break a hard "
-        "rule are rejected, and the others stored. That is a dense trial, not a proof. A price says "
-        "how much better the data would be fitted (in nats of log likelihood) if that much more mean "
-        "violation were tolerated: free rules are what the data say anyway, and dear ones are where "
-        "rule and data pull apart. Rows may break a rule by their noise; rules speak of the output "
-        f"without it.{tempered}"
-    ) + knowledge_table(subject, findings)
+    return (
+        _lead(
+            "Functions are tried at thousands of points of each rule's region. Those that break a "
+            "hard rule are rejected, the others stored: a dense trial, not a proof."
+        )
+        + knowledge_table(subject, findings)
+        + _small(
+            "<b>Price</b>: how much better the data would be fitted, in nats of log likelihood, if "
+            "that much more mean violation were tolerated. A free rule is what the data say anyway; "
+            f"a dear one is where rule and data pull apart.{tempered} <b>Rows that break it</b>: as "
+            "observed, noise included; rules speak of the output without its noise."
+        )
+    )
 
 
 def _training(subject: Subject, drawn: Pictures) -> str:
@@ -254,13 +268,14 @@ def _plain(subject: Subject, findings: Findings, drawn: Pictures) -> str:
         return _lead(f"{_judges(subject)}No plain network was fitted to compare with.") + (
             scores_table(subject, findings)
         )
+    rules = broken_table(subject, findings) if subject.rules else ""
     return (
         _lead(
-            f"{_judges(subject)}The same network, data and seed; the plain one was told no rules. "
-            "Bold is better."
+            f"{_judges(subject)}The plain network has the same data and was told no rules. Bold is "
+            "better."
         )
-        + f'<div class="plots two">{_figures(drawn.plain)}</div>'
-        + scores_table(subject, findings)
+        + f'<div class="plots">{_figures(drawn.plain)}</div>'
+        + f'<div class="pair">{scores_table(subject, findings)}{rules}</div>'
     )
 
 
@@ -268,14 +283,12 @@ def _surprises(subject: Subject, findings: Findings) -> str:
     rows = counted(len(subject.looked_at), "row")
     return _lead(
         f"Of {rows}, those that the model expected least: a wrong meter, a rare state, or something "
-        "the rules and columns do not know. Surprise is -log of the predictive density, in nats above "
-        "the median row's. Rows count from 1."
+        "the rules and columns do not know. Surprise is minus the log of the predictive density, in nats "
+        "above the median row's. Rows count from 1."
     ) + worst_table(subject, findings)
 
 
 def _made(subject: Subject) -> str:
     command = f'<pre class="card">{escape(subject.command)}</pre>' if subject.command else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in subject.notes)
-    return (
-        command + made_table(subject) + (f'<ul class="notes">{notes}</ul>' if notes else "")
-    )
+    return command + made_table(subject) + (f'<ul class="notes">{notes}</ul>' if notes else "")

@@ -25,7 +25,7 @@ COLOURS = {
     "plain": Colour("#b4532a", "#ec9d78"),
     "bound": Colour("#7a4b93", "#c9a2e0"),
     "held": Colour("#1a1f25", "#f2f4f6"),
-    "seen": Colour("#8b95a0", "#7d8995"),
+    "seen": Colour("#b5802a", "#d8a850"),
     "good": Colour("#22704f", "#6cc79b"),
     "caution": Colour("#8a5a00", "#e3b04f"),
     "bad": Colour("#a8323f", "#f08c96"),
@@ -39,7 +39,7 @@ COLOURS = {
 RULE_COLOURS = tuple(role for role in COLOURS if role.startswith("rule-"))
 
 # text is never read as a formula: a column may be called "$x$"
-STYLE = {
+STYLE: Any = {
     "font.size": 9.5,
     "text.parse_math": False,
     "text.color": COLOURS["ink"].light,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prbnn.report import plots
+from prbnn.report import calibration_plots, plots
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.palette import Key
 from prbnn.report.profiles import Profile
@@ -116,7 +116,7 @@ def _about_profile(subject: Subject, findings: Findings, way: Profile, output: i
         )
     else:
         held = "the other columns at their medians"
-    rows = "" if subject.classes else " Dark dots are the fifth of the rows most like that."
+    rows = "" if subject.classes else " Strong dots are the fifth of the rows most like that."
     return f"{moves} Held: {held}.{rows}"
 
 
@@ -133,7 +133,7 @@ def _calibration(subject: Subject, findings: Findings) -> tuple[tuple[Picture, .
             "Reliability",
             f"Rows by {of}: on the dashed line things happen as often as predicted. Larger dots are "
             "more rows; bars are what chance allows.",
-            plots.class_reliability(scores.reliability),
+            calibration_plots.class_reliability(scores.reliability),
             (WITH, EXACT),
         )
         return ((picture,),)
@@ -147,7 +147,7 @@ def _calibration(subject: Subject, findings: Findings) -> tuple[tuple[Picture, .
                     f"coverage{end}",
                     "Reliability of the bands",
                     "Below the dashed line bands are too narrow, above it wider than need be.",
-                    plots.coverage_curve(scores.ranks, output, ranks),
+                    calibration_plots.coverage_curve(scores.ranks, output, ranks),
                     (WITH, *((WITHOUT,) if ranks else ()), EXACT, CHANCE),
                 ),
                 Picture(
@@ -155,7 +155,7 @@ def _calibration(subject: Subject, findings: Findings) -> tuple[tuple[Picture, .
                     "Where observations fall",
                     "Level bars are right. A hill is bands too wide, a valley bands too narrow, a "
                     "slope a mean that is off.",
-                    plots.rank_histogram(scores.ranks, output),
+                    calibration_plots.rank_histogram(scores.ranks, output),
                     (WITH, EXACT, CHANCE),
                 ),
             )

@@ -1,4 +1,4 @@
-"""The plots of a report, each one figure of its own, so that a page can lay them out by its width."""
+"""Plots along inputs, each a figure of its own, so that a page can lay them out by its width."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from prbnn.knowledge.rules import Rule
-from prbnn.report.calibration import Ranks, Reliability
-from prbnn.report.palette import RULE_COLOURS, STYLE, Key, colour
+from prbnn.report.palette import STYLE, Key, colour
 from prbnn.report.profiles import Profile, limits, stated
 from prbnn.report.subject import Subject
-from prbnn.solution import History
 
 HALF, THIRD = (5.4, 3.4), (4.1, 2.9)
+# wider figures shrink more on a phone, so their letters are larger
+LETTERS = {HALF: 10.5, THIRD: 9.5}
 MOST_DOTS = 400
 LONGEST_NAME = 34
 # this share of the rows, the most like the typical one in the other columns, is drawn dark
@@ -26,7 +26,7 @@ TOTAL = Key("band", "accent", "90 % of new observations (noise added)", 0.13)
 TRAINING = Key("dot", "seen", "training rows")
 HELD_OUT = Key("dot", "held", "held-out rows")
 BOUND = Key("dashes", "bound", "bounds that rules state")
-REGION = Key("band", "bound", "where rules are stated to hold", 0.07)
+REGION = Key("band", "bound", "where rules are stated to hold", 0.08)
 
 
 def blank(size: tuple[float, float]) -> tuple[Any, Any]:
@@ -34,7 +34,11 @@ def blank(size: tuple[float, float]) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots()
+    axis = figure.subplots()
+    axis.tick_params(labelsize=LETTERS[size])
+    axis.xaxis.label.set_fontsize(LETTERS[size])
+    axis.yaxis.label.set_fontsize(LETTERS[size])
+    return figure, axis
 
 
 def styled(draw: Any) -> Any:
@@ -95,7 +99,10 @@ def functions(subject: Subject, way: Profile, output: int, ends: tuple, role: st
     _lines_of_bounds(axis, subject, way, output)
     _rows(axis, subject, way, output, most=MOST_DOTS // 2)
     axis.set(
-        xlabel=label(subject, name), ylabel=_axis_of_output(subject, output), xlim=ends[0], ylim=ends[1]
+        xlabel=label(subject, name),
+        ylabel=_axis_of_output(subject, output),
+        xlim=ends[0],
+        ylim=ends[1],
     )
     return figure
 
@@ -164,7 +171,7 @@ def _rows(axis: Any, subject: Subject, way: Profile, output: int, most: int = MO
         place = place + np.random.default_rng(1).uniform(-0.12, 0.12, len(place))
     held = np.asarray(subject.held_out, bool)[chosen]
     for those, role in ((~held, TRAINING.role), (held, HELD_OUT.role)):
-        for kind, alpha in ((~near, 0.22), (near, 0.95)):
+        for kind, alpha in ((~near, 0.25), (near, 0.95)):
             axis.scatter(
                 place[those & kind],
                 y[those & kind],
@@ -200,7 +207,8 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
     first = ways[0]
     values = [part[:, output] for way in ways for part in (way.low, way.high)]
     values.append(subject.numbers[:, output])
-    low, high = np.min(np.concatenate(values)), np.max(np.concatenate(values))
+    together = np.concatenate(values)
+    low, high = float(together.min()), float(together.max())
     for _, line in limits(subject.rules, subject.posterior.columns, first, output):
         for end in (float(np.min(line)), float(np.max(line))):
             if low - 0.5 * (high - low) <= end <= high + 0.5 * (high - low):
@@ -232,81 +240,3 @@ def observed_and_predicted(subject: Subject, predicted: np.ndarray, output: int)
     axis.set(xlabel=f"predicted {name}", ylabel=f"observed {name}")
     axis.grid(axis="x")
     return figure
-
-
-@styled
-def coverage_curve(ranks: Ranks, output: int, plain: Ranks | None) -> Any:
-    """Share of rows inside central intervals, against what the intervals promise."""
-    figure, axis = blank(THIRD)
-    levels = np.linspace(0.02, 0.98, 49)
-    rows = len(ranks.below)
-    error = 1.96 * np.sqrt(levels * (1 - levels) / rows)
-    axis.fill_between(
-        levels,
-        np.clip(levels - error, 0, 1),
-        np.clip(levels + error, 0, 1),
-        color=colour("muted"),
-        alpha=0.14,
-        linewidth=0,
-    )
-    axis.plot([0, 1], [0, 1], color=colour("muted"), linewidth=0.8, linestyle=(0, (4, 2.5)))
-    for found, role in ((plain, "plain"), (ranks, "accent")):
-        if found is not None:
-            held = [found.coverage(level)[output] for level in levels]
-            axis.plot(levels, held, color=colour(role), linewidth=1.8 if role == "accent" else 1.2)
-    _shares(axis, "width of the interval", "rows inside it")
-    axis.grid(axis="x")
-    return figure
-
-
-@styled
-def rank_histogram(ranks: Ranks, output: int) -> Any:
-    """How often observations fall in each tenth of their predictive distributions."""
-    figure, axis = blank(THIRD)
-    transform = ranks.transform[:, output]
-    share, edges = np.histogram(transform, bins=10, range=(0, 1))
-    rows = len(transform)
-    error = 1.96 * np.sqrt(0.1 * 0.9 / rows)
-    axis.axhspan(max(0, 0.1 - error), 0.1 + error, color=colour("muted"), alpha=0.14, linewidth=0)
-    axis.axhline(0.1, color=colour("muted"), linewidth=0.8, linestyle=(0, (4, 2.5)))
-    axis.bar(
-        edges[:-1], share / rows, width=0.094, align="edge", color=colour("accent"), alpha=0.75
-    )
-    _shares(axis, "where the observation falls in its prediction", "share of rows")
-    axis.set_ylim(0, None)
-    return figure
-
-
-@styled
-def class_reliability(found: Reliability) -> Any:
-    """Predicted probabilities against observed frequencies; a dot's area is its rows."""
-    figure, axis = blank(THIRD)
-    axis.plot([0, 1], [0, 1], color=colour("muted"), linewidth=0.8, linestyle=(0, (4, 2.5)))
-    error = 1.96 * np.sqrt(np.maximum(found.predicted * (1 - found.predicted), 1e-9) / found.count)
-    axis.vlines(
-        found.predicted,
-        np.clip(found.predicted - error, 0, 1),
-        np.clip(found.predicted + error, 0, 1),
-        color=colour("muted"),
-        alpha=0.35,
-        linewidth=4,
-    )
-    axis.plot(found.predicted, found.observed, color=colour("accent"), linewidth=1.2)
-    axis.scatter(
-        found.predicted,
-        found.observed,
-        s=14 + 90 * found.count / found.count.max(),
-        color=colour("accent"),
-        linewidth=0,
-    )
-    _shares(axis, "predicted probability", "how often it happened")
-    axis.grid(axis="x")
-    return figure
-
-
-def _shares(axis: Any, x: str, y: str) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    axis.set(xlabel=x, ylabel=y, xlim=(0, 1), ylim=(0, 1))
-    axis.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
-    axis.yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))

@@ -61,10 +61,33 @@ class Subject:
                 f"{rows} rows of inputs, {len(self.targets)} targets and held_out of shape "
                 f"{np.shape(self.held_out)}; give one of each a row"
             )
+        if self.posterior.columns.layout is not None:
+            raise DataError("a report is about a table; a model of sequences has none to show yet")
+        self._check_values()
         known = (*self.column_names, *self.output_names)
         for name in self.units:
             if name not in known:
                 raise DataError(f"units: no column or output {name!r}{nearest(name, known)}")
+
+    def _check_values(self) -> None:
+        wrong = np.flatnonzero(~np.all(np.isfinite(self.inputs), axis=0))
+        if len(wrong):
+            raise DataError(
+                f"column {self.column_names[wrong[0]]!r} holds a number that is missing or not "
+                "finite; drop or fill those rows first"
+            )
+        if self.classes is None:
+            if not np.all(np.isfinite(self.numbers)):
+                raise DataError(
+                    "targets hold a number that is missing or not finite; drop those rows"
+                )
+            return
+        strange = set(np.unique(self.targets).tolist()) - set(self.model.classes_.tolist())
+        if strange:
+            raise DataError(
+                f"targets hold {min(map(str, strange))!r}, a class that the model never saw; known "
+                f"are {', '.join(self.classes)}"
+            )
 
     @property
     def posterior(self) -> Posterior:
@@ -97,8 +120,8 @@ class Subject:
         """Targets (rows, outputs) as the posterior predicts them: numbers, or 0 and 1 by class."""
         if self.classes is None:
             return np.asarray(self.targets, float).reshape(len(self.inputs), -1)
-        labels = np.array([str(label) for label in self.targets])
-        return (labels[:, None] == np.array(self.output_names)).astype(float)
+        labels = self.model.classes_[len(self.model.classes_) == 2 :]
+        return (np.asarray(self.targets)[:, None] == labels).astype(float)
 
     @cached_property
     def judges(self) -> np.ndarray:

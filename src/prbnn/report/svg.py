@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from prbnn.report.palette import COLOURS, STYLE, Key, handle
 
 PIXELS_PER_INCH = 160
+# attributes whose numbers need no more than hundredths of a point
+NUMBERS = ("d", "x", "y", "transform", "points")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,28 +34,52 @@ def inline(picture: Picture) -> str:
 
     Ids get the picture's name in front, since all pictures of a page share one space of names.
     """
-    text = _written(picture)
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    root = ElementTree.fromstring(_written(picture))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _plain_name(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _plain_name(element.tag)
+        # layout between elements means nothing; text of the user's stays as it is
+        element.tail = None
+        if element.text is not None and not element.text.strip():
+            element.text = None
+        element.attrib = {
+            _plain_name(key): _attribute(_plain_name(key), value, picture.name)
+            for key, value in element.attrib.items()
+        }
+    names = [f"{picture.name}-{part}" for part in ("title", "desc")]
+    for place, (name, text) in enumerate(zip(names, (picture.title, picture.caption), strict=True)):
+        said = ElementTree.Element(name.rpartition("-")[2], id=name)
+        said.text = text
+        root.insert(place, said)
+    root.attrib = {
+        "class": "plot",
+        "role": "img",
+        "viewBox": root.attrib["viewBox"],
+        "aria-labelledby": " ".join(names),
+    }
+    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=False)
+
+
+def _plain_name(name: str) -> str:
+    """Without its namespace, which HTML knows by itself."""
+    return name.rpartition("}")[2]
+
+
+def _attribute(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if key == "href":
+        return value.replace("#", f"#{name}-", 1)
+    if key == "style":
+        value = re.sub(r"font: ([\d.]+)px [^;]*", r"font-size: \1px", value)
+        value = re.sub(r"font-family: [^;]*;? ?", "", value)
     for role, both in COLOURS.items():
-        text = text.replace(both.light, f"var(--{role})")
-    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-    text = re.sub(r"(\d+\.\d{2})\d+", r"\1", text)
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{picture.name}-\1"', text)
-    text = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{picture.name}-\1"', text)
-    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{picture.name}-\1)", text)
-    box = re.search(r'viewBox="[^"]+"', text)
-    assert box is not None, "matplotlib wrote an SVG without a viewBox"
-    head = (
-        f'<svg class="plot" role="img" {box.group()} aria-labelledby="{picture.name}-title '
-        f'{picture.name}-desc"><title id="{picture.name}-title">{html.escape(picture.title)}</title>'
-        f'<desc id="{picture.name}-desc">{html.escape(picture.caption)}</desc>'
-    )
-    body = re.sub(r"^<svg[^>]*>", "", text, count=1)
-    return head + re.sub(r"\s*\n\s*", " ", body)
+        value = value.replace(both.light, f"var(--{role})")
+    value = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value)
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", value) if key in NUMBERS else value
 
 
 def save(picture: Picture, folder: Path) -> Path:

@@ -9,16 +9,20 @@ from platform import python_version
 
 import numpy as np
 
+from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Hard
+from prbnn.model.networks import MLP
 from prbnn.report.calibration import LEVELS, expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
-from prbnn.report.knowledge import RuleReport
 from prbnn.report.subject import Subject
+from prbnn.report.verdict import mood_of
 from prbnn.report.words import (
     number,
     percent,
     price_in_words,
     region_in_words,
     rule_in_words,
+    typeset,
     with_unit,
 )
 
@@ -26,7 +30,9 @@ MOST_COLUMNS = 12
 PACKAGES = ("prbnn", "jax", "equinox", "optax", "numpy", "scikit-learn")
 
 
-def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+def table(
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
+) -> str:
     """A table that scrolls in its own box; cells are HTML, headings and caption plain text.
 
     The first cell of a row is its heading.
@@ -81,7 +87,7 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
             (
                 f'<span class="name">{escape(rule.label)}</span>{says}{because}',
                 escape(region_in_words(rule, subject)),
-                escape(report.strength),
+                escape(typeset(report.strength)),
                 value(report.violation, unit),
                 f"{share(report.stored_share)} stored<br>"
                 f'<span class="faint">{share(report.raw_share)} before rejection</span>',
@@ -91,13 +97,6 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
             )
         )
     return table("Rules", headings, rows, "knowledge")
-
-
-def mood_of(report: RuleReport) -> str:
-    """The colour of a verdict."""
-    if report.verdict.startswith(("obeyed", "met", "within")):
-        return "good"
-    return "note" if report.verdict.startswith("broken by") else "bad"
 
 
 def scores_table(subject: Subject, findings: Findings) -> str:
@@ -112,22 +111,32 @@ def scores_table(subject: Subject, findings: Findings) -> str:
             for amount in amounts
         ]
         rows.append((escape(title), *cells))
-    for rule, plain in zip(subject.model.knowledge_report_, findings.plain_rules, strict=False):
-        rows.append(
-            (
-                f"{escape(rule.name)}: functions that break it",
-                share(rule.stored_share),
-                share(plain.share),
-            )
-        )
-        rows.append(
-            (
-                f"{escape(rule.name)}: points where the mean breaks it",
-                f"{rule.points_broken_by_mean:,} of {rule.points:,}",
-                f"{plain.points_broken_by_mean:,} of {plain.points:,}",
-            )
-        )
     return table(f"On {len(subject.judges):,} {subject.judged_on} rows", headings, rows, "scores")
+
+
+def broken_table(subject: Subject, findings: Findings) -> str:
+    """How often both networks break each rule."""
+    headings = (
+        "Functions that break it (points where the mean does)",
+        "with knowledge",
+        "plain network",
+    )
+
+    def cell(rule: Rule, amount: float, points: int) -> str:
+        mark = ' class="bad"' if amount > 0 and rule.strength == Hard() else ""
+        return f'<span{mark}>{share(amount)}</span> <span class="faint">({points:,})</span>'
+
+    rows = [
+        (
+            escape(rule.label),
+            cell(rule, report.stored_share, report.points_broken_by_mean),
+            cell(rule, plain.share, plain.points_broken_by_mean),
+        )
+        for rule, report, plain in zip(
+            subject.rules, subject.model.knowledge_report_, findings.plain_rules, strict=True
+        )
+    ]
+    return table("Rules broken", headings, rows, "scores")
 
 
 def _measures(subject: Subject, both: list) -> list[tuple]:
@@ -225,7 +234,7 @@ def made_table(subject: Subject) -> str:
         ("Columns", ", ".join(_with_unit(subject, name) for name in subject.column_names)),
         ("Predicts", ", ".join(_with_unit(subject, name) for name in subject.output_names)),
         ("Fingerprint of the data", subject.fingerprint),
-        ("Network", f"{model.network or 'MLP()'}"),
+        ("Network", repr(model.network or MLP())),
         ("Engine", str(inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
         ("Tempering", str(choice) if choice else f"{model.tempering_:g}, as asked for"),

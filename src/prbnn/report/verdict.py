@@ -12,7 +12,7 @@ from prbnn.report.calibration import expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.knowledge import RuleReport
 from prbnn.report.subject import Subject
-from prbnn.report.words import counted, listed, number, percent, with_unit
+from prbnn.report.words import counted, listed, number, percent, typeset, with_unit
 
 Mood = Literal["good", "note", "caution", "bad"]
 WORST_FIRST: tuple[Mood, ...] = ("bad", "caution", "note", "good")
@@ -23,11 +23,12 @@ WORTH_A_WORD = 1.1
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing found, how good it is, and what to do where it is not."""
+    """One thing found, how good it is, and what to do where it is not; `brief` is for headlines."""
 
     mood: Mood
     text: str
     remedy: str = ""
+    brief: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def verdict(subject: Subject, findings: Findings) -> list[Statement]:
                 "No rows were held out, so the error and the calibration below are of rows that the "
                 "model has seen, and flatter it.",
                 "Hold some rows out and fit again.",
+                "no rows were held out",
             )
         )
     return said
@@ -61,14 +63,20 @@ def verdict(subject: Subject, findings: Findings) -> list[Statement]:
 def headline(subject: Subject, said: list[Statement]) -> tuple[Mood, str]:
     """The whole report in one line."""
     mood = min((statement.mood for statement in said), key=WORST_FIRST.index)
-    rules = "its rules" if subject.rules else "the data"
-    if mood == "bad":
-        return "bad", f"Not to be relied on yet: this model does not obey {rules}."
-    if mood == "caution":
-        worries = sum(statement.mood == "caution" for statement in said)
-        return "caution", f"Usable with care: {counted(worries, 'point')} below to look at first."
-    obeyed = "obeys every hard rule" if subject.rules else "fits the data"
-    return "good", f"This model {obeyed}, and its uncertainty is honest."
+    if mood in ("bad", "caution"):
+        worries = [statement.brief for statement in said if statement.mood == mood]
+        more = f", and {counted(len(worries) - 1, 'thing')} more" if len(worries) > 1 else ""
+        start = "Not to be relied on yet" if mood == "bad" else "Usable with care"
+        return mood, f"{start}: {worries[0]}{more}."
+    obeyed = "obeys its rules" if subject.rules else "fits the data"
+    return "good", f"This model {obeyed}, and its bands hold what they promise."
+
+
+def mood_of(report: RuleReport) -> Mood:
+    """How good a rule's verdict is."""
+    if report.verdict.startswith(("obeyed", "met", "within")):
+        return "good"
+    return "note" if report.verdict.startswith("broken by") else "bad"
 
 
 def tiles(subject: Subject, findings: Findings) -> list[Tile]:
@@ -76,17 +84,18 @@ def tiles(subject: Subject, findings: Findings) -> list[Tile]:
     report = subject.model.knowledge_report_
     found = []
     if len(report):
-        kept = sum(rule.stored_share == 0 for rule in report)
+        kept = sum(mood_of(rule) == "good" for rule in report)
+        label = f"{'rule' if len(report) == 1 else 'rules'} kept as asked"
+        if any(rule.strength == Hard() for rule in subject.rules):
+            label += f"; hard ones in all {len(subject.posterior):,} functions"
         found.append(
-            Tile(
-                f"{kept} of {len(report)}",
-                f"rules obeyed by every one of {counted(len(subject.posterior), 'function')}",
-                "good" if kept == len(report) else "note",
-            )
+            Tile(f"{kept} of {len(report)}", label, "good" if kept == len(report) else "caution")
         )
     scores, plain = findings.scores, findings.plain_scores
     if isinstance(scores, ClassScores):
-        beside = f"; plain network {percent(plain.accuracy)}" if plain else ""
+        beside = (
+            f"; plain network {percent(plain.accuracy)}" if isinstance(plain, ClassScores) else ""
+        )
         return [
             *found,
             Tile(percent(scores.accuracy), f"of {_rows(subject)} classed rightly{beside}"),
@@ -98,15 +107,21 @@ def tiles(subject: Subject, findings: Findings) -> list[Tile]:
     name = subject.output_names[0]
     unit = subject.unit(name)
     of = f" of {name}" if len(subject.output_names) > 1 else ""
-    beside = f"; plain network {with_unit(plain.rmse[0], unit)}" if plain else ""
+    beside = (
+        f"; plain network {with_unit(plain.rmse[0], unit)}" if isinstance(plain, Scores) else ""
+    )
     inside = float(scores.ranks.coverage(HEADLINE_LEVEL)[0])
     return [
         *found,
-        Tile(with_unit(scores.rmse[0], unit), f"error{of} (RMSE) on {_rows(subject)}{beside}"),
+        Tile(
+            with_unit(scores.rmse[0], unit),
+            f"error{of} (RMSE) on {_rows(subject)}{beside}",
+            _error(subject, findings).mood,
+        ),
         Tile(
             percent(inside),
-            f"of {_rows(subject)}{' of ' + name if of else ''} inside their "
-            f"{percent(HEADLINE_LEVEL)} band",
+            f"of {_rows(subject)} inside their {percent(HEADLINE_LEVEL)} band{of}",
+            _bands(subject, scores, 0).mood,
         ),
         Tile(
             with_unit(scores.epistemic[0], unit),
@@ -128,10 +143,18 @@ def _fit(subject: Subject) -> Statement:
             return Statement("good", f"The fit converged{after}.")
         case "budget spent":
             return Statement(
-                "caution", f"The fit stopped{after} before it settled.", _sentence(result.message)
+                "caution",
+                f"The fit stopped{after} before it settled.",
+                _sentence(result.message),
+                "the fit has not settled",
             )
         case _:
-            return Statement("bad", f"The fit failed: {result.status}.", _sentence(result.message))
+            return Statement(
+                "bad",
+                f"The fit failed: {result.status}.",
+                _sentence(result.message),
+                f"{result.status}",
+            )
 
 
 def _sentence(text: str) -> str:
@@ -163,6 +186,7 @@ def _rules(subject: Subject) -> list[Statement]:
                     "bad",
                     f"‘{report.name}’ is broken by {percent(report.stored_share)} of {stored}.",
                     "Give more steps, loosen the rule, or narrow the region it is stated for.",
+                    f"‘{report.name}’ is broken",
                 )
             )
     said += [_other(report, strengths[report.name]) for report in reports if report not in hard]
@@ -173,7 +197,9 @@ def _other(report: RuleReport, strength: object) -> Statement:
     """Rules that allow for exceptions: whether what they ask of the average is met."""
     if isinstance(strength, Soft | InPrior):
         if report.raw_share == 0:
-            return Statement("good", f"‘{report.name}’ is a preference, and every function keeps it.")
+            return Statement(
+                "good", f"‘{report.name}’ is a preference, and every function keeps it."
+            )
         return Statement(
             "note",
             f"‘{report.name}’ is a preference ({report.strength}); {percent(report.raw_share)} of "
@@ -181,11 +207,12 @@ def _other(report: RuleReport, strength: object) -> Statement:
             "Make it hard if it must hold.",
         )
     if report.verdict in ("met", "within tolerance"):
-        return Statement("good", f"‘{report.name}’ is met as asked: {report.strength}.")
+        return Statement("good", f"‘{report.name}’ is met as asked: {typeset(report.strength)}.")
     return Statement(
         "caution",
-        f"‘{report.name}’ is not met: {report.strength} was asked.",
+        f"‘{report.name}’ is not met: {typeset(report.strength)} was asked.",
         "Give more steps or points, or ask for less.",
+        f"‘{report.name}’ is not met",
     )
 
 
@@ -193,7 +220,9 @@ def _error(subject: Subject, findings: Findings) -> Statement:
     scores, plain = findings.scores, findings.plain_scores
     rows = _rows(subject)
     if isinstance(scores, ClassScores):
-        beside = "" if plain is None else f" (plain network: {percent(plain.accuracy)})"
+        beside = (
+            f" (plain network: {percent(plain.accuracy)})" if isinstance(plain, ClassScores) else ""
+        )
         return Statement(
             "good", f"On {rows}, {percent(scores.accuracy)} are classed rightly{beside}."
         )
@@ -203,7 +232,7 @@ def _error(subject: Subject, findings: Findings) -> Statement:
         for name, value, unit in zip(subject.output_names, scores.rmse, units, strict=True)
     ]
     text = f"On {rows} the error (RMSE) is {', '.join(parts)}"
-    if plain is None:
+    if not isinstance(plain, Scores):
         return Statement("good", f"{text}.")
     beside = ", ".join(
         with_unit(value, unit) for value, unit in zip(plain.rmse, units, strict=True)
@@ -215,6 +244,7 @@ def _error(subject: Subject, findings: Findings) -> Statement:
         "caution",
         f"{text}; without knowledge it is only {beside}.",
         f"A rule may be wrong or too tight for these rows; look at ‘{dearest.name}’ first.",
+        "knowledge costs accuracy",
     )
 
 
@@ -236,6 +266,7 @@ def _bands(subject: Subject, scores: Scores, output: int) -> Statement:
     return Statement(
         "caution",
         f"{text}: too narrow.",
-        "Look at the least expected rows below; then try noise=\"by input\" where scatter differs "
+        'Look at the least expected rows below; then try noise="by input" where scatter differs '
         "from place to place, or StudentT() where some rows are far off.",
+        f"the {percent(HEADLINE_LEVEL)} band{of} is too narrow",
     )

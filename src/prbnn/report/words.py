@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 from prbnn.knowledge.own import Combined, Score
@@ -81,10 +82,18 @@ def rule_in_words(rule: Rule, subject: Subject) -> str:
         name = subject.output_names[0] if rule.of is None else rule.of
         if isinstance(name, str) and name in subject.output_names:
             rule = replace(rule, of=f"P({name})" if subject.classes else name)
-    text = f"{rule.describe()}{rule.when}"
+    return typeset(f"{rule.describe()}{rule.when}")
+
+
+def typeset(text: str) -> str:
+    """Comparisons, products and minus signs as they are printed.
+
+    >>> typeset("power >= -2"), typeset("well-known <= 2 * cap - 1")
+    ('power ≥ −2', 'well-known ≤ 2 · cap − 1')
+    """
     for written, sign in SIGNS:
         text = text.replace(written, sign)
-    return text
+    return re.sub(r"(?<![\w)])-(?=[\d ])", "−", text)
 
 
 def region_in_words(rule: Rule, subject: Subject) -> str:
