@@ -11,8 +11,8 @@ COLUMNS = ("irradiance", "temperature", "derate", "wind")
 UNITS = {"irradiance": "W/m²", "temperature": "°C", "wind": "m/s", "power": "kW"}
 NAMEPLATE = 100.0
 NOISE = 2.5
-# few rows are for training, as in a plant's first weeks; the others judge
-TRAINING_SHARE = 0.3
+# one half is for training, the other judges
+TRAINING_SHARE = 0.5
 
 
 def power(rows: np.ndarray) -> np.ndarray:
@@ -23,7 +23,7 @@ def power(rows: np.ndarray) -> np.ndarray:
     return np.minimum(free, NAMEPLATE) * np.where(derate == 1, 0.7, 1.0)
 
 
-def plant(rows: int = 240, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def plant(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, power in kW, and which rows are held out."""
     generator = np.random.default_rng(seed)
     irradiance = generator.uniform(0, 1100, rows)

@@ -44,9 +44,10 @@ def write_report(subject: Subject, folder: Path, pictures: bool = True) -> Path:
     >>> import numpy as np, tempfile
     >>> from prbnn import MLP, AtLeast, PRBNNRegressor
     >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> options = dict(tempering=0.2, steps=500, draws=20, random_state=0)
-    >>> model = PRBNNRegressor(MLP((4,)), [AtLeast(-1)], **options).fit(x, x.ravel())
-    >>> subject = Subject(model, None, x, x.ravel(), np.arange(40) % 4 == 0, "A line")
+    >>> y = x.ravel() + 0.1 * np.sin(40 * x.ravel())
+    >>> options = dict(noise=0.1, tempering=0.2, draws=20, random_state=0)
+    >>> model = PRBNNRegressor(MLP((4,)), [AtLeast(-1)], **options).fit(x, y)
+    >>> subject = Subject(model, None, x, y, np.zeros(40, bool), "A line")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(subject, Path(folder), pictures=False).name
     'report.html'
@@ -212,9 +213,9 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
         )
         + knowledge_table(subject, findings)
         + _small(
-            "<b>Price</b>: how much better the data would be fitted, in nats of log likelihood, if "
-            "that much more mean violation were tolerated. A free rule is what the data say anyway; "
-            f"a dear one is where rule and data pull apart.{tempered} <b>Rows that break it</b>: as "
+            "<b>Price</b>: how many nats of evidence (fit less complexity) would be won if that "
+            "little more mean violation were tolerated. A free rule is what the data say anyway; a "
+            f"dear one is where rule and data pull apart.{tempered} <b>Rows that break it</b>: as "
             "observed, noise included; rules speak of the output without its noise."
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -172,13 +172,16 @@ def _plain(subject: Subject, findings: Findings) -> tuple[Picture, ...]:
     column, name = subject.column_names[first.column], subject.output_names[output]
     what = f"probability of {name}" if subject.classes else name
     shown = number(len(first.functions))
+    _, *keys = _keys(subject)
+    bands = [key for key in keys if key.role == plots.TOTAL.role]
+    others = [key for key in keys if key not in bands]
     return tuple(
         Picture(
             file,
             f"{title}: {what} along {column}",
             f"{shown} single functions, their mean and 90 % bands; the same axes for both.",
             plots.functions(subject, way, output, ends, role),
-            (Key("line", role, title), *_keys(subject)[2:]),
+            (Key("line", role, title), *(replace(key, role=role) for key in bands), *others),
             wide=True,
         )
         for file, title, way, role in (

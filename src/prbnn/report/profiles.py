@@ -72,7 +72,9 @@ def path(columns: Columns, rules: Sequence[Rule], column: int) -> np.ndarray:
     span = max(high - low, np.finfo(float).tiny)
     ends = [end for low_high in stated(rules, columns.inputs[column]) for end in low_high]
     ends = np.clip(ends, low - FURTHEST * span, high + FURTHEST * span)
-    return np.linspace(min([low, *ends]), max([high, *ends]), POINTS)
+    # the ends themselves, too, so that a bound is drawn from one end of its region to the other
+    grid = np.linspace(min([low, *ends]), max([high, *ends]), POINTS)
+    return np.unique(np.concatenate([grid, ends]))
 
 
 def profile(

@@ -32,8 +32,9 @@ class Subject:
     >>> import numpy as np
     >>> from prbnn import MLP, PRBNNRegressor
     >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> model = PRBNNRegressor(MLP((4,)), tempering=0.2, steps=500, draws=20, random_state=0)
-    >>> subject = Subject(model.fit(x, x.ravel()), None, x, x.ravel(), np.zeros(40, bool), "a line")
+    >>> y = x.ravel() + 0.1 * np.sin(40 * x.ravel())
+    >>> model = PRBNNRegressor(MLP((4,)), noise=0.1, tempering=0.2, draws=20, random_state=0)
+    >>> subject = Subject(model.fit(x, y), None, x, y, np.zeros(40, bool), "A line")
     >>> subject.column_names, subject.judged_on
     (('x',), 'training')
     """

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from prbnn.report.palette import COLOURS, STYLE, Key, handle
 
 PIXELS_PER_INCH = 160
+INCHES_A_LINE = 0.16
 # attributes whose numbers need no more than hundredths of a point
 NUMBERS = ("d", "x", "y", "transform", "points")
 
@@ -87,16 +88,21 @@ def save(picture: Picture, folder: Path) -> Path:
     from matplotlib import rc_context
 
     path = folder / f"{picture.name}.png"
+    figure, columns = picture.figure, 2 if picture.wide else 1
+    width, height = figure.get_size_inches()
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks is no reason to stop
-        title = picture.figure.suptitle(picture.title, fontsize=10.5)
-        legend = picture.figure.legend(
+        title = figure.suptitle(picture.title, fontsize=10.5)
+        legend = figure.legend(
             handles=[handle(key) for key in picture.keys],
             loc="outside lower center",
-            ncols=3 if picture.wide else 2,
+            ncols=columns,
             fontsize=7.5,
         )
-        picture.figure.savefig(path, dpi=PIXELS_PER_INCH, facecolor=COLOURS["card"].light)
+        lines = -(-len(picture.keys) // columns)
+        figure.set_size_inches(width, height + INCHES_A_LINE * (lines + 2))
+        figure.savefig(path, dpi=PIXELS_PER_INCH, facecolor=COLOURS["card"].light)
+        figure.set_size_inches(width, height)
         title.remove()
         legend.remove()
     return path
