@@ -21,7 +21,7 @@ from tests.report.browser import Browser  # noqa: E402
 from prbnn import PRBNNRegressor  # noqa: E402
 from prbnn.report.page import Subject, write_report  # noqa: E402
 
-STEPS = 12_000
+STEPS = 8_000
 
 
 def report(folder: Path) -> Path:
@@ -51,7 +51,7 @@ def main() -> None:
     """Both pictures."""
     with tempfile.TemporaryDirectory() as scratch, Browser() as browser:
         page = report(Path(sys.argv[1] if len(sys.argv) > 1 else scratch))
-        for name, width, height in (("report", 1280, 1290), ("report-phone", 390, 844)):
+        for name, width, height in (("report", 1280, 1310), ("report-phone", 390, 844)):
             browser.open(page, width, height)
             (ROOT / "docs" / f"{name}.png").write_bytes(browser.picture())
 

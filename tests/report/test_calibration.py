@@ -69,3 +69,11 @@ def test_reliability_leaves_empty_bins_out_and_keeps_certainty() -> None:
 def test_what_chance_allows_narrows_with_rows() -> None:
     few, many = expected_range(0.9, 20), expected_range(0.9, 2000)
     assert few[0] < many[0] < 0.9 < many[1] < few[1]
+
+
+def test_gaps_beyond_chance_are_told_from_those_within() -> None:
+    generator = np.random.default_rng(0)
+    probability = generator.uniform(0, 1, 2000)
+    happened = (generator.random(2000) < probability).astype(float)
+    assert reliability(probability, happened).chance > 0.01
+    assert reliability(probability**3, happened).chance < 1e-6

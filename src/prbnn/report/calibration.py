@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 from prbnn.posterior.draws import Posterior
 
@@ -69,6 +69,14 @@ class Reliability:
     def error(self) -> float:
         """Expected calibration error: the mean gap, weighed by how many rows a bin has."""
         return float(np.average(np.abs(self.predicted - self.observed), weights=self.count))
+
+    @property
+    def chance(self) -> float:
+        """How probable gaps as large as these are where predictions are right (chi-square)."""
+        variance = np.maximum(self.predicted * (1 - self.predicted), 1e-6) / self.count
+        return float(
+            chi2.sf(np.sum((self.observed - self.predicted) ** 2 / variance), len(self.count))
+        )
 
 
 def reliability(probability: np.ndarray, happened: np.ndarray, bins: int = 10) -> Reliability:

@@ -182,9 +182,13 @@ def _fit(subject: Subject, findings: Findings, drawn: Pictures) -> str:
         text += (
             " Inputs are in the order of how far they move the mean. Each plot moves one input and "
             "holds the others at the median of the training rows (the most common value where there "
-            "are few). Dots are rows as they were observed, with all their columns, so faint ones "
-            "need not follow the curve."
+            "are few)."
         )
+        if subject.classes is None:
+            text += (
+                " Dots are rows as they were observed, with all their columns, so faint ones need "
+                "not follow the curve."
+            )
     shown = len({picture.name for picture in drawn.fit[0]}) - (subject.classes is None)
     if shown < names:
         text += f" {shown} of {names} inputs are shown."

@@ -9,7 +9,7 @@ import numpy as np
 from prbnn.report import calibration_plots, plots
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.palette import Key
-from prbnn.report.profiles import Profile
+from prbnn.report.profiles import Profile, limits
 from prbnn.report.subject import Subject
 from prbnn.report.svg import Picture
 from prbnn.report.training_plots import training_pictures
@@ -66,15 +66,17 @@ def _fit(subject: Subject, findings: Findings, output: int) -> tuple[Picture, ..
     ways = findings.profiles[: FEWER_INPUTS if several else MOST_INPUTS]
     name, end = subject.output_names[output], _suffix(subject, output)
     what = f"probability of {name}" if subject.classes else name
-    keys = _keys(subject)
+    keys = _keys(subject, findings)
+    # without a plot of observed values, two plots along inputs share the first line
+    large = 1 if subject.classes is None else 2
     found = [
         Picture(
             f"along{end}-{rank + 1}",
             f"{what} along {subject.column_names[way.column]}",
             _about_profile(subject, findings, way, output),
-            plots.along(subject, way, output, wide=rank == 0),
+            plots.along(subject, way, output, wide=rank < large),
             keys,
-            wide=rank == 0,
+            wide=rank < large,
         )
         for rank, way in enumerate(ways)
     ]
@@ -91,14 +93,21 @@ def _fit(subject: Subject, findings: Findings, output: int) -> tuple[Picture, ..
     return tuple(found)
 
 
-def _keys(subject: Subject) -> tuple[Key, ...]:
+def _keys(subject: Subject, findings: Findings) -> tuple[Key, ...]:
     keys = [plots.MEAN, plots.FUNCTIONS]
     if subject.classes is None:
         keys += [plots.TOTAL, plots.TRAINING]
         if np.any(subject.held_out):
             keys.append(plots.HELD_OUT)
-    if subject.rules:
-        keys += [plots.BOUND, plots.REGION]
+    columns = subject.posterior.columns
+    if any(
+        limits(subject.rules, columns, way, output)
+        for way in findings.profiles
+        for output in range(len(columns.outputs))
+    ):
+        keys.append(plots.BOUND)
+    if any(rule.region for rule in subject.rules):
+        keys.append(plots.REGION)
     return tuple(keys)
 
 
@@ -172,7 +181,7 @@ def _plain(subject: Subject, findings: Findings) -> tuple[Picture, ...]:
     column, name = subject.column_names[first.column], subject.output_names[output]
     what = f"probability of {name}" if subject.classes else name
     shown = number(len(first.functions))
-    _, *keys = _keys(subject)
+    _, *keys = _keys(subject, findings)
     bands = [key for key in keys if key.role == plots.TOTAL.role]
     others = [key for key in keys if key not in bands]
     return tuple(

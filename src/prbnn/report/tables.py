@@ -219,7 +219,7 @@ def _with_unit(subject: Subject, name: str) -> str:
 
 
 def _band(mean: float, low: float, high: float) -> str:
-    return f"{number(mean)} ({number(low)} to {number(high)})"
+    return escape(f"{percent(mean)} ({percent(low)} to {percent(high)})")
 
 
 def made_table(subject: Subject) -> str:

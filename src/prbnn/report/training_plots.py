@@ -67,6 +67,8 @@ def _shares(
         axis.set_yscale("log")
         axis.set_ylim(max(lowest, float(np.min(np.maximum(shares, lowest)))) / 2, 2)
         axis.minorticks_off()
+    else:
+        axis.set_ylim(0, max(0.05, 1.05 * float(np.nanmax(shares))))
     axis.set_xlim(0, step[-1])
     axis.set_xlabel("training step")
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

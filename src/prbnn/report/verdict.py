@@ -19,6 +19,8 @@ WORST_FIRST: tuple[Mood, ...] = ("bad", "caution", "note", "good")
 HEADLINE_LEVEL = 0.9
 # a share of the plain network's error that knowledge may cost before it is worth a word
 WORTH_A_WORD = 1.1
+# gaps of probabilities that are less probable than this are the model's own
+LEAST_CHANCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def verdict(subject: Subject, findings: Findings) -> list[Statement]:
         said += [
             _bands(subject, findings.scores, k) for k in range(min(3, len(subject.output_names)))
         ]
+    else:
+        said.append(_probabilities(findings.scores))
     if subject.judged_on == "training":
         said.append(
             Statement(
@@ -69,7 +73,8 @@ def headline(subject: Subject, said: list[Statement]) -> tuple[Mood, str]:
         start = "Not to be relied on yet" if mood == "bad" else "Usable with care"
         return mood, f"{start}: {worries[0]}{more}."
     obeyed = "obeys its rules" if subject.rules else "fits the data"
-    return "good", f"This model {obeyed}, and its bands hold what they promise."
+    sure = "bands hold what they promise" if subject.classes is None else "probabilities come true"
+    return "good", f"This model {obeyed}, and its {sure}."
 
 
 def mood_of(report: RuleReport) -> Mood:
@@ -102,6 +107,7 @@ def tiles(subject: Subject, findings: Findings) -> list[Tile]:
             Tile(
                 percent(scores.reliability.error),
                 "mean gap between probabilities and what happened",
+                _probabilities(scores).mood,
             ),
         ]
     name = subject.output_names[0]
@@ -245,6 +251,18 @@ def _error(subject: Subject, findings: Findings) -> Statement:
         f"{text}; without knowledge it is only {beside}.",
         f"A rule may be wrong or too tight for these rows; look at ‘{dearest.name}’ first.",
         "knowledge costs accuracy",
+    )
+
+
+def _probabilities(scores: ClassScores) -> Statement:
+    gap = f"Probabilities are {percent(scores.reliability.error)} off on average"
+    if scores.reliability.chance > LEAST_CHANCE:
+        return Statement("good", f"{gap}, no more than chance allows.")
+    return Statement(
+        "caution",
+        f"{gap}, more than chance allows.",
+        "More rows, or another tempering, would mend them; until then read them as an order only.",
+        "probabilities do not come true as often as they say",
     )
 
 

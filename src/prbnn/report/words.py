@@ -130,4 +130,5 @@ def price_in_words(dual: float, unit: str, *, probable: bool) -> str:
     if probable:
         step = min(step, 1.0)
         return f"{percent(step)} of functions buys {number(dual * step)} nats"
-    return f"{with_unit(step, unit or 'units')} buys {number(dual * step)} nats"
+    unit = unit or ("unit" if step == 1 else "units")
+    return f"{with_unit(step, unit)} buys {number(dual * step)} nats"
