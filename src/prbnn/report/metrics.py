@@ -1,6 +1,6 @@
-"""Scores of predictions: errors, predictive density, CRPS and coverage, in the user's units.
+"""Scores of predictions: errors, predictive density, CRPS, coverage, and those of classes.
 
-Arrays of draws have the draws first: (draws, rows, outputs) or (draws, rows).
+In the user's units. Arrays of draws have the draws first: (draws, rows, outputs) or (draws, rows).
 """
 
 from __future__ import annotations
@@ -58,6 +58,26 @@ def coverage(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
     """
     truth = _same(_same(truth, lower), upper)
     return float(np.mean((truth >= lower) & (truth <= upper)))
+
+
+def accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
+    """Share of rows whose most probable class is the true one; ``truth`` is 0 or 1 by class.
+
+    >>> accuracy(np.eye(2), np.array([[0.9, 0.1], [0.6, 0.4]]))
+    0.5
+    """
+    truth = _same(truth, probability)
+    return float(np.mean(np.argmax(truth, axis=1) == np.argmax(probability, axis=1)))
+
+
+def log_loss(truth: np.ndarray, probability: np.ndarray) -> float:
+    """Mean of -log of the true class's probability; ``truth`` is 0 or 1 by class.
+
+    >>> round(log_loss(np.eye(2), np.full((2, 2), 0.5)), 3)
+    0.693
+    """
+    chosen = np.sum(_same(truth, probability) * probability, axis=1)
+    return float(-np.mean(np.log(np.maximum(chosen, np.finfo(float).tiny))))
 
 
 def _same(truth: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -1,0 +1,119 @@
+"""A figure as inline SVG that takes its colours and font from the page, or as a PNG file."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from prbnn.report.palette import COLOURS, STYLE, Key, handle
+
+PIXELS_PER_INCH = 160
+INCHES_A_LINE = 0.16
+# attributes whose numbers need no more than hundredths of a point
+NUMBERS = ("d", "x", "y", "transform", "points")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure with the words that go with it; `name` is its file's, `wide` asks for half a page."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Any
+    keys: tuple[Key, ...] = ()
+    wide: bool = False
+
+
+def inline(picture: Picture) -> str:
+    """The figure as an SVG element with a title and a description, safe to put beside others.
+
+    Ids get the picture's name in front, since all pictures of a page share one space of names.
+    """
+    root = ElementTree.fromstring(_written(picture))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _plain_name(child.tag) in ("metadata", "style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _plain_name(element.tag)
+        # layout between elements means nothing; text of the user's stays as it is
+        element.tail = None
+        if element.text is not None and not element.text.strip():
+            element.text = None
+        element.attrib = {
+            _plain_name(key): _attribute(_plain_name(key), value, picture.name)
+            for key, value in element.attrib.items()
+        }
+    names = [f"{picture.name}-{part}" for part in ("title", "desc")]
+    for place, (name, text) in enumerate(zip(names, (picture.title, picture.caption), strict=True)):
+        said = ElementTree.Element(name.rpartition("-")[2], id=name)
+        said.text = text
+        root.insert(place, said)
+    root.attrib = {
+        "class": "plot",
+        "role": "img",
+        "viewBox": root.attrib["viewBox"],
+        "aria-labelledby": " ".join(names),
+    }
+    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=False)
+
+
+def _plain_name(name: str) -> str:
+    """Without its namespace, which HTML knows by itself."""
+    return name.rpartition("}")[2]
+
+
+def _attribute(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if key == "href":
+        return value.replace("#", f"#{name}-", 1)
+    if key == "style":
+        value = re.sub(r"font: ([\d.]+)px [^;]*", r"font-size: \1px", value)
+        value = re.sub(r"font-family: [^;]*;? ?", "", value)
+    for role, both in COLOURS.items():
+        value = value.replace(both.light, f"var(--{role})")
+    value = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", value)
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", value) if key in NUMBERS else value
+
+
+def save(picture: Picture, folder: Path) -> Path:
+    """The figure as a PNG with its title and legend, which a page says in its own type."""
+    from matplotlib import rc_context
+
+    path = folder / f"{picture.name}.png"
+    figure, columns = picture.figure, 2 if picture.wide else 1
+    width, height = figure.get_size_inches()
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks is no reason to stop
+        title = figure.suptitle(picture.title, fontsize=10.5)
+        legend = figure.legend(
+            handles=[handle(key) for key in picture.keys],
+            loc="outside lower center",
+            ncols=columns,
+            fontsize=7.5,
+        )
+        lines = -(-len(picture.keys) // columns)
+        figure.set_size_inches(width, height + INCHES_A_LINE * (lines + 2))
+        figure.savefig(path, dpi=PIXELS_PER_INCH, facecolor=COLOURS["card"].light)
+        figure.set_size_inches(width, height)
+        title.remove()
+        legend.remove()
+    return path
+
+
+def _written(picture: Picture) -> str:
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    # the salt keeps ids, and with them the whole page, the same from run to run
+    with rc_context({**STYLE, "svg.hashsalt": picture.name}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        picture.figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()

@@ -1,0 +1,260 @@
+"""Tables of a report, as HTML; every text of the user's is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+
+import numpy as np
+
+from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Hard
+from prbnn.model.networks import MLP
+from prbnn.report.calibration import LEVELS, expected_range
+from prbnn.report.findings import ClassScores, Findings, Scores
+from prbnn.report.subject import Subject
+from prbnn.report.verdict import mood_of
+from prbnn.report.words import (
+    number,
+    percent,
+    price_in_words,
+    region_in_words,
+    rule_in_words,
+    typeset,
+    with_unit,
+)
+
+MOST_COLUMNS = 12
+PACKAGES = ("prbnn", "jax", "equinox", "optax", "numpy", "scikit-learn")
+
+
+def table(
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
+) -> str:
+    """A table that scrolls in its own box; cells are HTML, headings and caption plain text.
+
+    The first cell of a row is its heading.
+    """
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'<table class="{kind}"><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def value(amount: float, unit: str = "", shown: str | None = None) -> str:
+    """A number for people with all its digits for machines."""
+    text = with_unit(amount, unit) if shown is None else shown
+    return f'<data value="{float(amount)!r}">{escape(text)}</data>'
+
+
+def share(amount: float) -> str:
+    """A share for people with all its digits for machines."""
+    return value(amount, shown=percent(amount))
+
+
+def knowledge_table(subject: Subject, findings: Findings) -> str:
+    """Every rule: what it says, how far and how often it is broken, its price, the verdict."""
+    headings = (
+        "Rule",
+        "Where",
+        "Strength",
+        "Mean violation",
+        "Functions that break it",
+        "Rows that break it",
+        "Price of the rule",
+        "Verdict",
+    )
+    reports = {report.name: report for report in subject.model.knowledge_report_}
+    rows = []
+    for rule, found in zip(subject.rules, findings.rows_breaking, strict=True):
+        report = reports[rule.label]
+        unit = subject.rule_unit(rule)
+        words = rule_in_words(rule, subject)
+        says = "" if words == rule.label else f'<span class="says">{escape(words)}</span>'
+        because = f'<span class="because">{escape(rule.because)}</span>' if rule.because else ""
+        price = price_in_words(
+            report.dual, unit, probable=rule.strength.kind.startswith("probable")
+        )
+        rows.append(
+            (
+                f'<span class="name">{escape(rule.label)}</span>{says}{because}',
+                escape(region_in_words(rule, subject)),
+                escape(typeset(report.strength)),
+                value(report.violation, unit),
+                f"{share(report.stored_share)} stored<br>"
+                f'<span class="faint">{share(report.raw_share)} before rejection</span>',
+                "–" if found is None else f"{found[0]:,} of {found[1]:,}",
+                value(report.dual, shown=price),
+                f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
+            )
+        )
+    return table("Rules", headings, rows, "knowledge")
+
+
+def scores_table(subject: Subject, findings: Findings) -> str:
+    """Both networks on the rows that judge, and each rule's broken functions."""
+    both = [findings.scores, *([findings.plain_scores] if findings.plain_scores else [])]
+    headings = ["", "with knowledge", "plain network"][: 1 + len(both)]
+    rows: list[Sequence[str]] = []
+    for title, amounts, unit, better in _measures(subject, both):
+        best = None if better is None or len(amounts) == 1 else better(amounts)
+        cells = [
+            f"<strong>{value(amount, unit)}</strong>" if amount == best else value(amount, unit)
+            for amount in amounts
+        ]
+        rows.append((escape(title), *cells))
+    return table(f"On {len(subject.judges):,} {subject.judged_on} rows", headings, rows, "scores")
+
+
+def broken_table(subject: Subject, findings: Findings) -> str:
+    """How often both networks break each rule."""
+    headings = (
+        "Functions that break it (points where the mean does)",
+        "with knowledge",
+        "plain network",
+    )
+
+    def cell(rule: Rule, amount: float, points: int) -> str:
+        mark = ' class="bad"' if amount > 0 and rule.strength == Hard() else ""
+        return f'<span{mark}>{share(amount)}</span> <span class="faint">({points:,})</span>'
+
+    rows = [
+        (
+            escape(rule.label),
+            cell(rule, report.stored_share, report.points_broken_by_mean),
+            cell(rule, plain.share, plain.points_broken_by_mean),
+        )
+        for rule, report, plain in zip(
+            subject.rules, subject.model.knowledge_report_, findings.plain_rules, strict=True
+        )
+    ]
+    return table("Rules broken", headings, rows, "scores")
+
+
+def _measures(subject: Subject, both: list) -> list[tuple]:
+    """(title, one number a model, unit, which is better) of every measure."""
+    if isinstance(both[0], ClassScores):
+        return [
+            ("Accuracy", [found.accuracy for found in both], "", max),
+            ("Log loss", [found.log_loss for found in both], "nats", min),
+            ("Calibration error", [found.reliability.error for found in both], "", min),
+        ]
+    found: list[tuple] = []
+    for k, name in enumerate(subject.output_names):
+        of = f" of {name}" if len(subject.output_names) > 1 else ""
+        unit = subject.unit(name)
+        found += [
+            (f"Error{of} (RMSE)", [each.rmse[k] for each in both], unit, min),
+            (f"CRPS{of}", [each.crps[k] for each in both], unit, min),
+            (f"Spread of a new observation{of}", [each.deviation[k] for each in both], unit, None),
+            (f"Spread of the functions{of}", [each.epistemic[k] for each in both], unit, None),
+        ]
+    return [
+        *found,
+        ("Log density a row", [each.log_density for each in both], "nats", max),
+    ]
+
+
+def coverage_table(subject: Subject, scores: Scores, output: int) -> str:
+    """Promised and found coverage, and what chance alone allows."""
+    rows = []
+    for level in LEVELS:
+        low, high = expected_range(level, len(scores.ranks.below))
+        rows.append(
+            (
+                percent(level),
+                share(float(scores.ranks.coverage(level)[output])),
+                f"{percent(low)} to {percent(high)}",
+            )
+        )
+    return table("Coverage", ("Band", "Rows inside", "Chance allows"), rows, "coverage")
+
+
+def worst_table(subject: Subject, findings: Findings) -> str:
+    """The rows that were least expected."""
+    ordered = [way.column for way in findings.profiles][:MOST_COLUMNS]
+    names = [subject.column_names[k] for k in ordered]
+    outputs = range(len(subject.output_names))
+    headings = ["Row", "Used for", *(_with_unit(subject, name) for name in names)]
+    if subject.classes is not None:
+        headings += ["Observed", *(f"P({name}), 90 % band" for name in subject.output_names)]
+    else:
+        for name in subject.output_names:
+            headings += [f"Observed {_with_unit(subject, name)}", "Predicted", "90 % band"]
+    headings += ["Surprise [nats]"] + (["Rules the row breaks"] if subject.rules else [])
+    rows = []
+    for row in findings.worst:
+        cells = [
+            f"{row.place + 1:,}",
+            "held out" if subject.held_out[row.place] else "training",
+            *(number(subject.inputs[row.place, k], 4) for k in ordered),
+        ]
+        if subject.classes is not None:
+            cells.append(escape(str(subject.targets[row.place])))
+            cells += [_band(row.mean[k], row.low[k], row.high[k]) for k in outputs]
+        else:
+            for k in outputs:
+                cells += [
+                    value(subject.numbers[row.place, k]),
+                    value(row.mean[k]),
+                    f"{number(row.low[k])} to {number(row.high[k])}",
+                ]
+        cells.append(value(row.excess, shown=f"+{number(row.excess)}"))
+        if subject.rules:
+            cells.append(escape(", ".join(row.broken)) or "none")
+        rows.append(cells)
+    return table("Least expected rows", headings, rows, "worst")
+
+
+def _with_unit(subject: Subject, name: str) -> str:
+    return f"{name} [{subject.unit(name)}]" if subject.unit(name) else name
+
+
+def _band(mean: float, low: float, high: float) -> str:
+    return escape(f"{percent(mean)} ({percent(low)} to {percent(high)})")
+
+
+def made_table(subject: Subject) -> str:
+    """How the model came about, so that someone else can make it again."""
+    model = subject.model
+    inference = getattr(model.inference, "name", model.inference)
+    noise = np.atleast_1d(getattr(model, "noise_", np.nan))
+    choice = getattr(model, "tempering_choice_", None)
+    held = int(np.sum(subject.held_out))
+    facts = [
+        ("Rows", f"{len(subject.inputs) - held:,} for training, {held:,} held out"),
+        ("Columns", ", ".join(_with_unit(subject, name) for name in subject.column_names)),
+        ("Predicts", ", ".join(_with_unit(subject, name) for name in subject.output_names)),
+        ("Fingerprint of the data", subject.fingerprint),
+        ("Network", repr(model.network or MLP())),
+        ("Engine", str(inference)),
+        ("Likelihood", f"{subject.posterior.likelihood}"),
+        ("Tempering", str(choice) if choice else f"{model.tempering_:g}, as asked for"),
+        ("Functions", f"{len(subject.posterior):,} stored, {percent(model.acceptance_)} accepted"),
+        ("Seed", f"{model.random_state}"),
+        ("Scaling", subject.posterior.scaling.kind),
+        ("Versions", ", ".join([*map(_version, PACKAGES), f"Python {python_version()}"])),
+    ]
+    if np.all(np.isfinite(noise)):
+        learned = [
+            with_unit(float(amount), subject.unit(name))
+            for name, amount in zip(subject.output_names, noise, strict=False)
+        ]
+        facts.insert(7, ("Noise (standard deviation)", ", ".join(learned)))
+    rows = [(escape(name), escape(text)) for name, text in facts]
+    return table("How it was made", ("What", "Value"), rows, "made")
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} (version unknown)"
