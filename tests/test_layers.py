@@ -28,12 +28,15 @@ LAYERS = (
         "outcome",
         "tempering",
         "progress",
+        "interruption",
         "fit",
         "many",
     ),
     ("report",),
     ("anomaly", "saving", "estimation", "estimators", "sequence_regressor"),
     ("prbnn",),
+    ("tables",),
+    ("runs",),
     ("studies", "cli"),
 )
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

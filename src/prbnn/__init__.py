@@ -39,8 +39,8 @@ from prbnn.model.recurrent import GRU, LSTM
 
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
-    from prbnn.saving.reading import load
     from prbnn.knowledge.file import read_knowledge, write_knowledge
+    from prbnn.saving.reading import load
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [

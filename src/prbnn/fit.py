@@ -16,6 +16,7 @@ from prbnn.enforcement.pressure import Enforcement
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Draws, Engine
 from prbnn.inference.problem import Batch, Problem
+from prbnn.interruption import asked
 from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
@@ -157,6 +158,9 @@ def train(
             break
         if progress is not None:
             progress(_progress(step, steps, means, task))
+        if asked():
+            status = "interrupted"
+            break
         stops = early_stopping and not settled and not sampler
         if stops and step < steps - settle and plateau(record, task):
             settle = max(chunk, step // 3)
@@ -220,6 +224,12 @@ def _progress(step: int, steps: int, means: Means, task: Task) -> Progress:
         elbo=float(means.elbo),
         violation=float(np.max(-means.f)) if rules else 0.0,
         share_broken=float(np.max(means.broken)) if rules else 0.0,
+        rules=tuple(
+            (rule.label, float(-f * unit), float(broken))
+            for rule, f, unit, broken in zip(
+                task.rules, means.f, task.units, means.broken, strict=True
+            )
+        ),
     )
 
 

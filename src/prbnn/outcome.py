@@ -57,6 +57,11 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             "order: a learning rate too high, targets with extreme outliers, a score of your own "
             "that is not finite somewhere",
         )
+    if status == "interrupted":
+        step = record[-1][0]
+        return Result(
+            "interrupted", f"stopped at step {step}, before its end; fit again to train to the end"
+        )
     if status == "infeasible":
         stalled = np.asarray(carry.enforcement.stalled)
         rules = _those(

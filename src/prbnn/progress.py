@@ -39,6 +39,10 @@ def _detail(progress: Progress) -> str:
     )
 
 
+def _of_rule(violation: float, broken: float) -> str:
+    return f"violation {violation:.1e}  {broken:.0%} of draws"
+
+
 class Lines:
     """Plain lines for a log file, one every tenth of the way."""
 
@@ -54,6 +58,8 @@ class Lines:
             self.tenth = tenth
             place = f"training {progress.step}/{progress.steps}"
             print(f"{place}  {_detail(progress)}", file=sys.stderr, flush=True)
+            for name, violation, broken in progress.rules:
+                print(f"  {name}: {_of_rule(violation, broken)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
         yield Lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     with Bar(
@@ -80,6 +86,7 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
         transient=True,
     ) as bar:
         task = bar.add_task("starting", total=None, detail="")
+        obeyed: dict[str, TaskID] = {}
 
         class Live:
             def stage(self, name: str) -> None:
@@ -93,5 +100,10 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
                     completed=progress.step,
                     detail=_detail(progress),
                 )
+                for name, violation, broken in progress.rules:
+                    if name not in obeyed:
+                        obeyed[name] = bar.add_task(f"  {name[:30]}", total=1.0, detail="")
+                    detail = _of_rule(violation, broken)
+                    bar.update(obeyed[name], completed=1 - broken, detail=detail)
 
         yield Live()

@@ -13,7 +13,9 @@ from prbnn.knowledge.rules import Rule
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
 
-Status = Literal["converged", "budget spent", "infeasible", "diverged", "acceptance too low"]
+Status = Literal[
+    "converged", "budget spent", "infeasible", "diverged", "acceptance too low", "interrupted"
+]
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,17 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit."""
+    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit.
+
+    `rules` has one (name, mean violation in the user's units, share of draws that break it) a rule.
+    """
 
     step: int
     steps: int
     elbo: float
     violation: float
     share_broken: float
+    rules: tuple[tuple[str, float, float], ...] = ()
 
 
 class Fitted(Protocol):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import typer
 
+from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
 from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.knowledge.conflicts import Conflict, conflicts
 from prbnn.knowledge.file import knowledge_schema, read_knowledge
@@ -20,8 +21,9 @@ from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.sequence import Along
 from prbnn.knowledge.starter import starter
 from prbnn.report.standing import Standing, standings
-
-BAD_INPUT, CONTRADICTION = 2, 3
+from prbnn.runs.preparing import read_target
+from prbnn.tables.encoding import apply, learn
+from prbnn.tables.files import read_file
 
 
 def check(knowledge: Path, data: Path, targets: Sequence[str], records: Path | None) -> None:
@@ -50,7 +52,7 @@ def check(knowledge: Path, data: Path, targets: Sequence[str], records: Path | N
     if problems:
         raise typer.Exit(BAD_INPUT)
     if any(clash.contradiction for clash in clashes):
-        raise typer.Exit(CONTRADICTION)
+        raise typer.Exit(INFEASIBLE)
 
 
 def new(data: Path, targets: Sequence[str], out: Path) -> None:
@@ -82,47 +84,42 @@ def _refuse(message: str) -> NoReturn:
 # --- data ----------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> Any:
-    """A table from CSV or Parquet."""
-    import pandas
-
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return pandas.read_parquet(path)
-        return pandas.read_csv(path, encoding="utf-8-sig", skipinitialspace=True)
-    except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow; install it, or use CSV") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as a table ({error})") from None
-
-
 def _columns(path: Path, targets: Sequence[str]) -> tuple[Columns, list[int]]:
-    """The table as inputs and targets, with the numbers of its rows; what is left out is said."""
-    table = _read(path)
-    table.columns = [str(name) for name in table.columns]
+    """The table as a fit would read it, with the numbers of its rows; what is left out is said."""
+    frame, notes = read_file(path)
+    known = [str(name) for name in frame.columns]
     for name in targets:
-        if name not in table.columns:
-            raise DataError(f"{path}: no column {name!r}{nearest(name, list(table.columns))}")
-    numeric = [name for name in table.columns if table[name].dtype.kind in "biuf"]
-    for name in (name for name in table.columns if name not in numeric):
-        if name in targets:
-            raise DataError(f"{path}: the target {name!r} holds text, not numbers")
-        typer.echo(f"Left out: {name} holds no numbers.")
-    if not targets and numeric:
-        targets = numeric[-1:]
+        if name not in known:
+            raise DataError(f"{path}: no column {name!r}{nearest(name, known)}")
+    if not targets:
+        targets = known[-1:]
         typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
-    inputs = [name for name in numeric if name not in targets]
-    if not inputs or not targets:
-        raise DataError(f"{path}: needs a target and at least one other column of numbers")
-    whole = table[[*inputs, *targets]].astype(float)
-    finite = np.isfinite(whole.to_numpy()).all(axis=1)
-    if not finite.all():
-        typer.echo(f"Left out: {(~finite).sum()} of {len(whole)} rows with missing numbers.")
-    if finite.sum() < 2:
-        raise DataError(f"{path}: at least 2 complete rows are needed, found {finite.sum()}")
-    rows = whole[inputs].to_numpy()[finite], whole[list(targets)].to_numpy()[finite]
-    numbers = [int(place) + 1 for place in np.flatnonzero(finite)]
-    return Columns(tuple(inputs), tuple(targets), *rows), numbers
+    encoding = learn(frame.drop(columns=list(targets)), "drop")
+    outputs, values, there = _targets(frame, targets)
+    numbers = apply(encoding, frame[there], str(path))
+    for note in (*notes, *encoding.notes(), *numbers.notes):
+        typer.echo(f"Note: {note}")
+    if not there.all():
+        typer.echo(f"Note: {(~there).sum()} rows without a target left out")
+    if len(numbers.rows) < 2:
+        raise DataError(f"{path}: at least 2 complete rows are needed, found {len(numbers.rows)}")
+    places = np.flatnonzero(there)[numbers.rows]
+    columns = Columns(numbers.names, outputs, numbers.values, values[places])
+    return columns, [int(place) + 1 for place in places]
+
+
+def _targets(frame: Any, names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Outputs and their values, as a fit has them: classes are probabilities of labels."""
+    read = [read_target(frame, name, classes=False, missing="drop") for name in names]
+    there = np.all([found for _, found in read], axis=0)
+    if len(read) == 1 and read[0][0].dtype.kind != "f":
+        labels = np.unique(read[0][0][there])
+        labels = labels[len(labels) == 2 :]
+        return tuple(map(str, labels)), (read[0][0][:, None] == labels).astype(float), there
+    for name, (values, _) in zip(names, read, strict=True):
+        if values.dtype.kind != "f":
+            raise DataError(f"the target {name!r} holds text; check one such target at a time")
+    return tuple(names), np.column_stack([values for values, _ in read]), there
 
 
 # --- words ---------------------------------------------------------------------------------

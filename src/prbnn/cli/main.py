@@ -8,20 +8,32 @@ from typing import Annotated
 
 import typer
 
+from prbnn.cli.knowledge_app import knowledge_app
+from prbnn.cli.study_app import study_app
+
 app = typer.Typer(
     help="Bayesian neural networks that obey what you know.",
+    epilog="Exit codes: 0 done, 2 bad input, 3 infeasible knowledge, 4 diverged.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-study_app = typer.Typer(
-    help="Reproduce a study and print it beside published numbers.", no_args_is_help=True
-)
-app.add_typer(study_app, name="study")
-knowledge_app = typer.Typer(
-    help="Start a knowledge file, check it against data, or print its schema.", no_args_is_help=True
-)
 app.add_typer(knowledge_app, name="knowledge")
+app.add_typer(study_app, name="study")
+
+Run = Annotated[Path, typer.Argument(help="Folder that prbnn fit has written.")]
+Level = Annotated[
+    float, typer.Option(min=0.01, max=0.999, help="Share of new observations the band is to hold.")
+]
+Json = Annotated[Path | None, typer.Option(help="Write the record to this file, for machines.")]
+
+
+class Missing(StrEnum):
+    """What to do about missing values."""
+
+    error = "error"
+    drop = "drop"
+    impute = "impute"
 
 
 @app.callback()
@@ -51,169 +63,151 @@ def demo(
     run(out, seed)
 
 
-@knowledge_app.command()
+@app.command()
+def data(
+    file: Annotated[Path, typer.Argument(help="A table, CSV or Parquet.")],
+    json: Json = None,
+) -> None:
+    """How a file would be read: every column, its kind, its range, what is missing.
+
+    Example: prbnn data plant.csv
+    """
+    from prbnn.cli.data import run
+
+    run(file, json)
+
+
+@app.command()
+def fit(
+    file: Annotated[Path, typer.Argument(help="A table, CSV or Parquet.", metavar="DATA")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    knowledge: Annotated[Path | None, typer.Option(help="The knowledge file, YAML.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the models and their record.")] = Path(
+        "run"
+    ),
+    inputs: Annotated[
+        str,
+        typer.Option(help="Input columns, with commas between; all but the target if left out."),
+    ] = "",
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
+    missing: Annotated[
+        Missing, typer.Option(help="Missing values: tell, drop those rows, or fill in the middle.")
+    ] = Missing.error,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="The target's numbers are classes.")
+    ] = False,
+    hidden: Annotated[str, typer.Option(help="Sizes of hidden layers, such as 64,32.")] = "",
+    engine: Annotated[
+        str, typer.Option(help="bbb, dropout, svgd, ensemble, laplace, sghmc or nuts.")
+    ] = "bbb",
+    noise: Annotated[
+        str,
+        typer.Option(help="learned, 'by input', or a standard deviation in the target's units."),
+    ] = "learned",
+    steps: Annotated[int | None, typer.Option(min=1, help="Training budget.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="How many functions are stored.")] = 1000,
+    held_out: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share of rows that judge, and do not train.")
+    ] = 0.2,
+    plain: Annotated[
+        bool, typer.Option("--plain/--no-plain", help="Fit the network without rules beside it.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another start and split.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+    json: Json = None,
+) -> None:
+    """Fit a network to a table under rules; Ctrl-C keeps what was learned so far.
+
+    Example: prbnn fit plant.csv --target power --knowledge knowledge.yaml --out run
+    """
+    from prbnn.cli.fit import plan_of, run
+
+    plan = plan_of(
+        data=file,
+        target=target,
+        knowledge=knowledge,
+        inputs=inputs,
+        drop=drop,
+        missing=missing.value,
+        classes=classes,
+        hidden=hidden,
+        engine=engine,
+        noise=noise,
+        steps=steps,
+        draws=draws,
+        held_out=held_out,
+        plain=plain,
+        seed=seed,
+    )
+    run(plan, out, json, quiet)
+
+
+@app.command()
+def predict(
+    run: Run,
+    file: Annotated[Path, typer.Argument(help="New rows, CSV or Parquet.", metavar="DATA")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file; to the terminal if left out.")
+    ] = None,
+    level: Level = 0.9,
+    json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
+) -> None:
+    """Predict new rows: mean, band, and how much of the spread more data would lessen.
+
+    Example: prbnn predict run new.csv --out predictions.csv
+    """
+    from prbnn.cli.predict import predict as job
+
+    job(run, file, out, level, json)
+
+
+@app.command()
+def watch(
+    run: Run,
+    file: Annotated[Path, typer.Argument(help="Rows with their target.", metavar="DATA")],
+    out: Annotated[Path | None, typer.Option(help="Write every row to this file.")] = None,
+    level: Level = 0.9,
+    false_alarms: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Share of ordinary rows that may be flagged.")
+    ] = 0.01,
+    json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
+) -> None:
+    """Compare rows with what was expected of them; flag those that would rarely come.
+
+    Example: prbnn watch run today.csv --false-alarms 0.01 --out watched.csv
+    """
+    from prbnn.cli.predict import watch as job
+
+    job(run, file, out, level, false_alarms, json)
+
+
+@app.command()
 def check(
-    knowledge: Annotated[Path, typer.Argument(help="The knowledge file, YAML.")],
-    data: Annotated[Path, typer.Argument(help="The table it speaks of, CSV or Parquet.")],
-    target: Annotated[
-        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
+    run: Run,
+    json: Json = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
 ) -> None:
-    """Every rule in words, how the data already stand to it, and rules that contradict each other.
+    """Try every stored draw against every rule, at points drawn anew.
 
-    Exit code: 0 fine, 2 bad input, 3 rules contradict each other.
-
-    Example: prbnn knowledge check knowledge.yaml data.csv --target power
+    Example: prbnn check run --json check.json
     """
-    from prbnn.cli.knowledge import check as run
+    from prbnn.cli.check import run as job
 
-    run(knowledge, data, target or [], json)
+    job(run, json, quiet)
 
 
-@knowledge_app.command()
-def new(
-    data: Annotated[Path, typer.Argument(help="A table, CSV or Parquet.")],
-    target: Annotated[
-        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("knowledge.yaml"),
+@app.command()
+def report(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(help="Another folder for the page.")] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="PNG files beside the page.")
+    ] = True,
 ) -> None:
-    """Start a knowledge file from a table: its columns, and rules to choose from.
+    """Write one page about a run, to open in any browser and to show around.
 
-    Example: prbnn knowledge new data.csv --target power --out knowledge.yaml
+    Example: prbnn report run
     """
-    from prbnn.cli.knowledge import new as run
+    from prbnn.cli.report import run as job
 
-    run(data, target or [], out)
-
-
-@knowledge_app.command()
-def schema(
-    out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
-) -> None:
-    """The JSON schema of the knowledge file, for editors.
-
-    Example: prbnn knowledge schema --out knowledge.schema.json
-    """
-    from prbnn.cli.knowledge import schema as run
-
-    run(out)
-
-
-@study_app.command()
-def simulation1(
-    engines: Annotated[
-        str, typer.Option(help="Engines to run, with commas between; all by default.")
-    ] = "bbb,dropout,svgd,ensemble,laplace,sghmc,nuts",
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "simulation1.png"
-    ),
-) -> None:
-    """Simulation 1: every engine with and without knowledge, beside OC-BNN's published draws.
-
-    Example: prbnn study simulation1 --engines bbb,nuts --json records.json
-    """
-    from prbnn.cli.simulation1 import study as run
-
-    run([name.strip() for name in engines.split(",")], json, out)
-
-
-@study_app.command()
-def simulation2(
-    seeds: Annotated[
-        int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
-    ] = 1,
-    first: Annotated[int, typer.Option(min=0, help="Seed of the first data set.")] = 0,
-    engines: Annotated[
-        str, typer.Option(help="PR-BNN by these engines, with commas between, and nothing else.")
-    ] = "",
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "simulation2.png"
-    ),
-) -> None:
-    """Simulation 2: BNN, fixed weights and PR-BNN, beside the paper's table.
-
-    Example: prbnn study simulation2 --seeds 10 --json records.json
-    """
-    from prbnn.cli.simulation2 import study as run
-
-    run(seeds, first, [name.strip() for name in engines.split(",") if name.strip()], json, out)
-
-
-class UciTables(StrEnum):
-    """Which tables of the UCI study to run."""
-
-    both = "both"
-    uci = "uci"
-    knowledge = "knowledge"
-
-
-@study_app.command()
-def uci(
-    data: Annotated[Path, typer.Option(help="Folder that holds uci_splits, auto_mpg and airfoil.")],
-    sets: Annotated[
-        str | None, typer.Option(help="Names with commas between; all sets if left out.")
-    ] = None,
-    splits: Annotated[int, typer.Option(min=1, max=20, help="How many of the 20 splits.")] = 20,
-    engines: Annotated[
-        str, typer.Option(help="Engines, with commas between.")
-    ] = "bbb,ensemble,sghmc",
-    tables: Annotated[UciTables, typer.Option(help="Which tables to run.")] = UciTables.both,
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
-) -> None:
-    """UCI regression on the standard splits, beside published numbers; and what knowledge adds.
-
-    Example: prbnn study uci --data data --sets yacht,boston --splits 2
-    """
-    from prbnn.cli.uci import study as run
-
-    run(data, sets, splits, engines, tables.value, json)
-
-
-# fewer training flights than this teach nothing
-FEWEST_FLIGHTS = 10
-
-
-class LandingSource(StrEnum):
-    """Where the flights of the landing study come from."""
-
-    synthetic = "synthetic"
-    katl = "katl"
-    adsb = "adsb"
-
-
-@study_app.command()
-def landing(
-    source: Annotated[
-        LandingSource, typer.Option(help="Simulated flights, radar or ADS-B tracks.")
-    ] = LandingSource.synthetic,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder that holds the tracks of katl or adsb.")
-    ] = None,
-    flights: Annotated[int, typer.Option(min=50, help="How many flights to simulate.")] = 7542,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated flights.")] = 0,
-    sizes: Annotated[
-        str, typer.Option(help="Numbers of training flights, with commas between; 'all' is one.")
-    ] = "",
-    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("landing.png"),
-) -> None:
-    """Landing: the last seconds of an approach from those before, with and without knowledge.
-
-    Example: prbnn study landing --sizes 200,all --json records.json
-    """
-    from prbnn.cli.landing import study as run
-
-    try:
-        wanted = [None if part.strip() == "all" else int(part) for part in sizes.split(",") if part]
-    except ValueError:
-        wanted = [0]
-    if any(size is not None and size < FEWEST_FLIGHTS for size in wanted):
-        raise typer.BadParameter(
-            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', with commas between; "
-            f"got {sizes!r}"
-        )
-    run(source.value, data, flights, seed, wanted or None, json, out)
+    job(run, out, pictures)

@@ -1,0 +1,36 @@
+"""Exit codes that mean something, and errors as one line instead of a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import typer
+
+from prbnn.errors import (
+    DataError,
+    DivergedError,
+    InfeasibleError,
+    KnowledgeError,
+    ModelFileError,
+)
+
+BAD_INPUT, INFEASIBLE, DIVERGED = 2, 3, 4
+
+
+@contextmanager
+def telling() -> Generator[None]:
+    """Tell what went wrong on standard error, and leave: 2 bad input, 3 infeasible, 4 diverged."""
+    try:
+        yield
+    except InfeasibleError as error:
+        _leave(str(error), INFEASIBLE)
+    except DivergedError as error:
+        _leave(str(error), DIVERGED)
+    except (DataError, KnowledgeError, ModelFileError) as error:
+        _leave(str(error), BAD_INPUT)
+
+
+def _leave(message: str, code: int) -> None:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(code)

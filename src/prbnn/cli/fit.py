@@ -1,0 +1,146 @@
+"""`prbnn fit`: from a file and rules to a folder with fitted models."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from prbnn.cli.exits import telling
+from prbnn.errors import nearest
+from prbnn.interruption import graceful
+from prbnn.runs.plan import Plan
+from prbnn.runs.preparing import prepare
+from prbnn.runs.run import Run, fit
+
+ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
+NAMES = {
+    "rmse": "root mean squared error",
+    "crps": "CRPS (lower is better)",
+    "coverage90": "share in the 90 % band",
+    "accuracy": "accuracy",
+    "log_loss": "log loss (lower is better)",
+}
+
+
+def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) -> Plan:
+    """A plan from the words of the command line; what cannot be read is told."""
+    try:
+        layers = tuple(int(size) for size in _words(hidden)) or None
+    except ValueError:
+        layers = (0,)
+    if layers is not None and min(layers) < 1:
+        raise typer.BadParameter(f"--hidden takes whole numbers such as 64,32; got {hidden!r}")
+    if noise not in ("learned", "by input") and not _above_zero(noise):
+        raise typer.BadParameter(
+            f"--noise is learned, 'by input' or a number above 0; got {noise!r}"
+        )
+    if options["engine"] not in ENGINES:
+        raise typer.BadParameter(
+            f"no engine {options['engine']!r}{nearest(options['engine'], ENGINES)}"
+        )
+    knowledge = options.pop("knowledge")
+    return Plan(
+        data=str(options.pop("data")),
+        knowledge=None if knowledge is None else str(knowledge),
+        inputs=_words(inputs),
+        drop=_words(drop),
+        hidden=layers,
+        noise=noise,
+        **options,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _above_zero(text: str) -> bool:
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False
+
+
+def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
+    """Read, fit, save, and say what came of it."""
+    console = Console(quiet=quiet)
+    began = time.perf_counter()
+    with telling():
+        prepared = prepare(plan)
+        rows, width = prepared.inputs.shape
+        console.print(
+            f"{rows} rows, {width} input columns, target {plan.target!r}", highlight=False
+        )
+        for note in prepared.notes:
+            console.print(f"- {escape(note)}", highlight=False)
+
+        def say(what: str) -> None:
+            console.print(f"{what} ...", highlight=False)
+
+        with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
+            done = fit(prepared, say, False if quiet else None)
+        done.save(out)
+    scores = done.scores()
+    if records is not None:
+        record = _record(done, scores, time.perf_counter() - began)
+        records.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+    if prepared.rules:
+        console.print(str(done.model.knowledge_report_), highlight=False, markup=False)
+    elif done.model.result_.status != "converged":
+        console.print(str(done.model.result_), highlight=False, markup=False)
+    console.print(score_table(done, scores))
+    console.print(f"Saved in {out}. Next:", highlight=False)
+    console.print(f"  prbnn report {out}", highlight=False)
+    console.print(f"  prbnn predict {out} new.csv --out predictions.csv", highlight=False)
+    if done.model.result_.status == "interrupted":
+        console.print(f"To train to the end: {plan.command(str(out))}", highlight=False)
+
+
+def score_table(done: Run, scores: dict[str, dict[str, float]]) -> Table:
+    """Errors on the rows that judge, with and without knowledge."""
+    _, targets, which = done.judged()
+    table = Table(
+        title=f"On {len(targets)} {which} rows", header_style="bold", title_justify="left"
+    )
+    table.add_column("")
+    headings = {"model": "with knowledge" if done.plain is not None else "model", "plain": "plain"}
+    for name in scores:
+        table.add_column(headings[name], justify="right")
+    for measure in scores["model"]:
+        table.add_row(NAMES[measure], *(f"{found[measure]:.4g}" for found in scores.values()))
+    return table
+
+
+def _record(done: Run, scores: dict[str, dict[str, float]], seconds: float) -> dict[str, Any]:
+    report = done.model.knowledge_report_
+    return {
+        "status": done.model.result_.status,
+        "message": done.model.result_.message,
+        "rows": len(done.targets),
+        "held_out": int(done.held_out.sum()),
+        "inputs": list(done.encoding.inputs),
+        "scores": scores,
+        "acceptance": done.model.acceptance_,
+        "tempering": done.model.tempering_,
+        "rules": [
+            {
+                "rule": rule.name,
+                "strength": rule.strength,
+                "violation": rule.violation,
+                "share_of_draws_violating": rule.stored_share,
+                "raw_share": rule.raw_share,
+                "dual": rule.dual,
+                "verdict": rule.verdict,
+                "because": rule.because,
+            }
+            for rule in report
+        ],
+        "seconds": seconds,
+    }

@@ -1,0 +1,62 @@
+"""`prbnn knowledge`: the commands around the knowledge file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+knowledge_app = typer.Typer(
+    help="Start a knowledge file, check it against data, or print its schema.", no_args_is_help=True
+)
+
+
+@knowledge_app.command()
+def check(
+    knowledge: Annotated[Path, typer.Argument(help="The knowledge file, YAML.")],
+    data: Annotated[Path, typer.Argument(help="The table it speaks of, CSV or Parquet.")],
+    target: Annotated[
+        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
+) -> None:
+    """Every rule in words, how the data already stand to it, and rules that contradict each other.
+
+    Exit code: 0 fine, 2 bad input, 3 rules contradict each other.
+
+    Example: prbnn knowledge check knowledge.yaml data.csv --target power
+    """
+    from prbnn.cli.knowledge import check as run
+
+    run(knowledge, data, target or [], json)
+
+
+@knowledge_app.command()
+def new(
+    data: Annotated[Path, typer.Argument(help="A table, CSV or Parquet.")],
+    target: Annotated[
+        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("knowledge.yaml"),
+) -> None:
+    """Start a knowledge file from a table: its columns, and rules to choose from.
+
+    Example: prbnn knowledge new data.csv --target power --out knowledge.yaml
+    """
+    from prbnn.cli.knowledge import new as run
+
+    run(data, target or [], out)
+
+
+@knowledge_app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+) -> None:
+    """The JSON schema of the knowledge file, for editors.
+
+    Example: prbnn knowledge schema --out knowledge.schema.json
+    """
+    from prbnn.cli.knowledge import schema as run
+
+    run(out)

@@ -1,0 +1,83 @@
+"""`prbnn predict` and `prbnn watch`: what a run says about the rows of another file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from prbnn.cli.exits import telling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 10
+
+
+def predict(run: Path, data: Path, out: Path | None, level: float, as_json: bool) -> None:
+    """A prediction with its band for every row, to a file or the terminal."""
+    from prbnn.runs.applying import predictions
+    from prbnn.runs.run import open_run
+
+    with telling():
+        found, notes = predictions(open_run(run), data, level)
+    _tell(notes)
+    _write(found, out, as_json)
+
+
+def watch(
+    run: Path, data: Path, out: Path | None, level: float, false_alarms: float, as_json: bool
+) -> None:
+    """Every row beside what was expected of it; those that would rarely come are flagged."""
+    from prbnn.runs.applying import watched
+    from prbnn.runs.run import open_run
+
+    with telling():
+        seen = watched(open_run(run), data, level, false_alarms)
+    _tell(seen.notes)
+    if out is not None or as_json:
+        _write(seen.table, out, as_json)
+    if as_json:
+        return
+    console = Console()
+    flagged = seen.table[seen.table["flagged"] | (seen.table["broken_rules"] != "")]
+    console.print(
+        f"{int(seen.table['flagged'].sum())} of {len(seen.table)} rows are flagged; of ordinary rows "
+        f"{seen.alarm.false_alarms:.1%} would be (level set on {seen.alarm.calibrated_on} "
+        f"{seen.calibrated_on} rows). {int((seen.table['broken_rules'] != '').sum())} rows break a rule.",
+        highlight=False,
+    )
+    if len(flagged):
+        worst = flagged.sort_values("surprise", ascending=False)
+        console.print(_as_table(worst.head(SHOWN), f"The most surprising of {len(flagged)}"))
+
+
+def _tell(notes: list[str]) -> None:
+    console = Console(stderr=True)
+    for note in notes:
+        console.print(f"- {note}", highlight=False, markup=False)
+
+
+def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    if as_json:
+        records = json.loads(str(table.to_json(orient="records")))
+        text = json.dumps(records, indent=1, ensure_ascii=False)
+    else:
+        text = table.to_csv(index=False)
+    if out is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return
+    out.write_text(text, encoding="utf-8")
+    Console().print(f"{len(table)} rows written to {out}", highlight=False)
+
+
+def _as_table(frame: pd.DataFrame, title: str) -> Table:
+    table = Table(title=title, header_style="bold", title_justify="left")
+    for name in frame.columns:
+        table.add_column(str(name))
+    for row in frame.itertuples(index=False):
+        table.add_row(*(f"{c:.4g}" if isinstance(c, float) else str(c) for c in row))
+    return table

@@ -1,0 +1,23 @@
+"""`prbnn report`: one page about a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from prbnn.cli.exits import telling
+
+
+def run(folder: Path, out: Path | None, pictures: bool) -> None:
+    """Write the page and say where it is."""
+    from prbnn.report.page import write_report
+    from prbnn.runs.reporting import subject_of
+    from prbnn.runs.run import open_run
+
+    console = Console()
+    with telling():
+        opened = open_run(folder)
+        with console.status("drawing"):
+            page = write_report(subject_of(opened), out or folder, pictures)
+    console.print(f"Report: {page.resolve()}", highlight=False, soft_wrap=True)

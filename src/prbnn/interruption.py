@@ -1,0 +1,42 @@
+"""Ctrl-C that keeps what was learned: the first one ends training after the block it is in."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+_asked = False
+
+
+@contextmanager
+def graceful(said: str = "stopping; press Ctrl-C again to drop everything") -> Generator[None]:
+    """While this lasts, one Ctrl-C asks for an early end, and a second one is as rude as usual."""
+    import sys
+    import threading
+
+    global _asked
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: Any) -> None:
+        global _asked
+        _asked = True
+        signal.signal(signal.SIGINT, usual)
+        print(f"\n{said}", file=sys.stderr, flush=True)
+
+    _asked = False
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        _asked = False
+        signal.signal(signal.SIGINT, usual)
+
+
+def asked() -> bool:
+    """Whether somebody wants training to end now."""
+    return _asked

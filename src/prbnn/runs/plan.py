@@ -1,0 +1,68 @@
+"""What is asked of a run, and the command that asks for it again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prbnn.tables.encoding import Missing
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides a run: the same plan on the same file makes the same models.
+
+    - `classes`: the target's values are classes even where they are numbers
+    - `held_out`: share of the rows that judge the model and do not train it
+    - `plain`: whether the same network without knowledge is fitted beside it
+    """
+
+    data: str
+    target: str
+    knowledge: str | None = None
+    inputs: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    missing: Missing = "error"
+    classes: bool = False
+    hidden: tuple[int, ...] | None = None
+    engine: str = "bbb"
+    noise: str = "learned"
+    steps: int | None = None
+    draws: int = 1000
+    held_out: float = 0.2
+    plain: bool = True
+    seed: int = 0
+
+    def command(self, out: str) -> str:
+        """The command line that makes this run again.
+
+        >>> Plan("sun.csv", "power", knowledge="rules.yaml", seed=3).command("run")
+        'prbnn fit sun.csv --target power --knowledge rules.yaml --seed 3 --out run'
+        """
+        usual = asdict(Plan(self.data, self.target))
+        words = ["prbnn", "fit", self.data, "--target", self.target]
+        for name, value in asdict(self).items():
+            if name in ("data", "target") or value == usual[name]:
+                continue
+            option = "--" + name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(option if value else f"--no-{option[2:]}")
+            elif isinstance(value, tuple):
+                words += [option, ",".join(map(str, value))]
+            else:
+                words += [option, str(value)]
+        return shlex.join([*words, "--out", out])
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a JSON file."""
+        return asdict(self)
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Plan:
+        """Back from a JSON file."""
+        found: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+        }
+        return Plan(**found)

@@ -1,0 +1,24 @@
+"""What a run's report is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prbnn.report.subject import Subject
+from prbnn.runs.run import Run
+
+
+def subject_of(run: Run) -> Subject:
+    """A run as the report's page takes it."""
+    folder = "run" if run.folder is None else str(run.folder)
+    return Subject(
+        run.model,
+        run.plain,
+        run.inputs,
+        run.targets,
+        run.held_out,
+        f"{run.plan.target}, from {Path(run.plan.data).name}",
+        run.units,
+        run.plan.command(folder),
+        run.notes,
+    )

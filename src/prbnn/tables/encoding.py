@@ -1,0 +1,325 @@
+"""Columns of any kind as numbers: learned from one table, said in words, repeated on the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from prbnn.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["number", "yes/no", "category", "date", "left out"]
+Missing = Literal["error", "drop", "impute"]
+# more texts than this are names of rows, not categories
+MOST_CATEGORIES = 20
+# a text column is one of numbers with slips where at least this share are numbers
+MOSTLY = 0.5
+DATE_PARTS = ("hour", "day_of_year")
+YES = {"yes", "true", "y", "t", "on"}
+NO = {"no", "false", "n", "f", "off"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the file and the input columns it becomes.
+
+    - `values`: of a category, its texts; of yes/no, (no, yes); of a date, its parts
+    - `fill`: what stands for a missing cell where those are imputed
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...] = ()
+    fill: float | str | None = None
+    because: str = ""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the columns it becomes."""
+        match self.kind:
+            case "category":
+                return tuple(f"{self.name}={value}" for value in self.values)
+            case "date":
+                return tuple(f"{self.name}_{part}" for part in self.values)
+            case "left out":
+                return ()
+        return (self.name,)
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "number":
+                return f"{self.name}: numbers"
+            case "yes/no":
+                return f"{self.name}: {self.values[1]} is 1, {self.values[0]} is 0"
+            case "category":
+                return f"{self.name}: one 0/1 column each for {', '.join(self.values)}"
+            case "date":
+                return f"{self.name}: a date, as {' and '.join(self.inputs)}"
+        return f"{self.name}: left out, {self.because}"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a file's columns became inputs; the same for every later file."""
+
+    columns: tuple[Column, ...]
+    missing: Missing = "error"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the input columns, in order."""
+        return tuple(name for column in self.columns for name in column.inputs)
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        """Columns of the file that are read."""
+        return tuple(column for column in self.columns if column.kind != "left out")
+
+    def notes(self) -> list[str]:
+        """In words, what was done to columns that are not plain numbers."""
+        return [str(column) for column in self.columns if column.kind != "number"]
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a JSON file."""
+        return asdict(self)
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Encoding:
+        """Back from a JSON file."""
+        columns = (replace(Column(**c), values=tuple(c["values"])) for c in plain["columns"])
+        return Encoding(tuple(columns), plain["missing"])
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A table as numbers: `rows` are the places in the file, `notes` what was done."""
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    rows: np.ndarray
+    notes: list[str] = field(default_factory=list)
+
+
+def learn(frame: pd.DataFrame, missing: Missing = "error") -> Encoding:
+    """Decide how each column of ``frame`` is read; a column that cannot be is told."""
+    columns = [_column(frame[name], str(name)) for name in frame.columns]
+    encoding = Encoding(tuple(columns), missing)
+    if not encoding.inputs:
+        told = "; ".join(map(str, columns))
+        raise DataError(f"no input column is left: {told}")
+    if missing == "impute":
+        filled = [replace(c, fill=_fill(frame[c.name], c)) for c in columns]
+        encoding = replace(encoding, columns=tuple(filled))
+    return encoding
+
+
+def apply(encoding: Encoding, frame: pd.DataFrame, what: str = "the table") -> Numbers:
+    """``frame`` as numbers, the way ``encoding`` says; missing cells are told, dropped or filled."""
+    _check_columns(encoding, frame, what)
+    raw = {column.name: _cells(frame[column.name], column, what) for column in encoding.used}
+    absent = {name: np.isnan(cells).any(axis=1) for name, cells in raw.items()}
+    counts = {name: int(gone.sum()) for name, gone in absent.items() if gone.any()}
+    rows, notes = np.arange(len(frame)), []
+    if counts and encoding.missing == "error":
+        raise DataError(missing_text(counts, len(frame), what))
+    if counts and encoding.missing == "drop":
+        whole = ~np.any(list(absent.values()), axis=0)
+        if not whole.any():
+            raise DataError(f"{what}: every row has a missing value; use --missing impute")
+        rows = rows[whole]
+        notes.append(f"{len(frame) - len(rows)} of {len(frame)} rows with missing values dropped")
+    if counts and encoding.missing == "impute":
+        raw = {c.name: _filled(raw[c.name], c) for c in encoding.used}
+        notes.append(f"missing values filled: {_counts(counts)}")
+    values = np.concatenate([raw[column.name][rows] for column in encoding.used], axis=1)
+    return Numbers(values, encoding.inputs, rows, notes)
+
+
+def missing_text(counts: dict[str, int], rows: int, what: str) -> str:
+    """Missing cells counted by column, and what can be done."""
+    return (
+        f"{what} has missing values in {_counts(counts)} of {rows} rows. Fill them, or say --missing "
+        "drop to leave those rows out, or --missing impute to put the column's middle value in"
+    )
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name!r}: {count}" for name, count in counts.items())
+
+
+def _column(series: pd.Series, name: str) -> Column:
+    import pandas as pd
+
+    present = series.dropna()
+    if not len(present):
+        return Column(name, "left out", because="it is empty")
+    if pd.api.types.is_bool_dtype(present):
+        return Column(name, "yes/no", ("False", "True"))
+    if pd.api.types.is_datetime64_any_dtype(present):
+        return _date(name, present)
+    if pd.api.types.is_numeric_dtype(present):
+        return Column(name, "number")
+    texts = present.astype(str).str.strip()
+    numbers = pd.to_numeric(texts, errors="coerce").notna()
+    if numbers.mean() >= MOSTLY:
+        raise DataError(_not_numbers(name, texts, numbers))
+    return _text(name, texts)
+
+
+def _not_numbers(name: str, texts: pd.Series, numbers: pd.Series) -> str:
+    wrong = texts[~numbers]
+    shown = ", ".join(f"{text!r} in row {place + 1}" for place, text in list(wrong.items())[:3])
+    return (
+        f"column {name!r} holds numbers, and text in {len(wrong)} row(s): {shown}. Mend those cells "
+        f"(leave a missing value empty), or leave the column out with --drop {name!r}"
+    )
+
+
+def _text(name: str, texts: pd.Series) -> Column:
+    dates = _as_dates(texts)
+    if dates is not None:
+        return _date(name, dates)
+    found = sorted(texts.unique())
+    low = {text.lower() for text in found}
+    if len(found) == 2 and len(low & YES) == len(low & NO) == 1:
+        return Column(name, "yes/no", tuple(sorted(found, key=lambda text: text.lower() in YES)))
+    if len(found) == 1:
+        return Column(name, "left out", because=f"every row is {found[0]!r}")
+    if len(found) > MOST_CATEGORIES:
+        return Column(
+            name, "left out", because=f"{len(found)} different texts are names, not categories"
+        )
+    return Column(name, "category", tuple(found))
+
+
+def _as_dates(texts: pd.Series) -> pd.Series | None:
+    import warnings
+
+    import pandas as pd
+
+    if not texts.str.contains(r"\d{1,4}[-/.:]\d{1,2}").all():
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return pd.Series(pd.to_datetime(texts, format="ISO8601"))
+        except (ValueError, TypeError):
+            pass
+        try:
+            return pd.Series(pd.to_datetime(texts))
+        except (ValueError, TypeError):
+            return None
+
+
+def _parts(dates: pd.Series) -> dict[str, np.ndarray]:
+    when = dates.dt
+    return {
+        "hour": (when.hour + when.minute / 60 + when.second / 3600).to_numpy(float),
+        "day_of_year": when.dayofyear.to_numpy(float),
+    }
+
+
+def _date(name: str, dates: pd.Series) -> Column:
+    parts = _parts(dates)
+    kept = tuple(part for part in DATE_PARTS if np.ptp(parts[part]) > 0)
+    if not kept:
+        return Column(name, "left out", because="all its dates are one")
+    return Column(name, "date", kept)
+
+
+def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
+    """(rows, inputs) of one column, nan where a cell is missing."""
+    import pandas as pd
+
+    gone = series.isna().to_numpy()
+    if column.kind == "number":
+        numbers = pd.to_numeric(series, errors="coerce")
+        slips = numbers.isna().to_numpy() & ~gone
+        if slips.any():
+            texts = series.astype(str)
+            raise DataError(f"{what}: {_not_numbers(column.name, texts, ~pd.Series(slips))}")
+        values = numbers.to_numpy(float, na_value=np.nan)
+        infinite = np.isinf(values).sum()
+        if infinite:
+            raise DataError(f"{what}: column {column.name!r} has {infinite} infinite value(s)")
+        return values[:, None]
+    if column.kind == "date":
+        if not pd.api.types.is_datetime64_any_dtype(series):
+            dates = _as_dates(series.dropna().astype(str).str.strip())
+            if dates is None:
+                raise DataError(f"{what}: column {column.name!r} holds cells that are no dates")
+            series = dates.reindex(series.index)
+        parts = _parts(series)
+        return np.column_stack([parts[part] for part in column.values])
+    texts = series.astype(str).str.strip()
+    strange = sorted(set(texts[~gone]) - set(column.values))
+    if strange:
+        known = ", ".join(map(repr, column.values))
+        raise DataError(
+            f"{what}: column {column.name!r} has {strange[0]!r}, which the fit has not seen; it knows "
+            f"{known}"
+        )
+    if column.kind == "yes/no":
+        cells = (texts == column.values[1]).to_numpy(float)[:, None]
+    else:
+        cells = (texts.to_numpy()[:, None] == np.array(column.values)).astype(float)
+    cells[gone] = np.nan
+    return cells
+
+
+def _fill(series: pd.Series, column: Column) -> float | str | None:
+    """The median of numbers, the most frequent of texts; a date cannot be made up."""
+    present = series.dropna()
+    if column.kind == "number":
+        return float(present.median())
+    if column.kind in ("yes/no", "category"):
+        return str(present.astype(str).str.strip().mode().iloc[0])
+    return None
+
+
+def _filled(cells: np.ndarray, column: Column) -> np.ndarray:
+    gone = np.isnan(cells).any(axis=1)
+    if not gone.any():
+        return cells
+    if column.fill is None:
+        raise DataError(
+            f"column {column.name!r} is a date with {gone.sum()} missing value(s), which cannot be made "
+            "up; use --missing drop, or leave it out"
+        )
+    cells = cells.copy()
+    if column.kind == "number":
+        cells[gone] = float(column.fill)
+    elif column.kind == "yes/no":
+        cells[gone] = float(column.fill == column.values[1])
+    else:
+        cells[gone] = [float(column.fill == value) for value in column.values]
+    return cells
+
+
+def _check_columns(encoding: Encoding, frame: pd.DataFrame, what: str) -> None:
+    known = [str(name) for name in frame.columns]
+    absent = [column.name for column in encoding.used if column.name not in known]
+    if absent:
+        hints = "; ".join(f"{name!r}{nearest(name, known)}" for name in absent)
+        raise DataError(
+            f"{what} lacks {len(absent)} column(s) that the model was fitted with: {hints}"
+        )
+
+
+def chosen(
+    frame: pd.DataFrame, target: str, inputs: Sequence[str] = (), drop: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The input columns of a table: those asked for, or all but the target and those dropped."""
+    known = [str(name) for name in frame.columns]
+    for name in (target, *inputs, *drop):
+        if name not in known:
+            raise DataError(f"there is no column {name!r}{nearest(name, known)}")
+    if target in inputs:
+        raise DataError(f"{target!r} is the target; it cannot be an input, too")
+    wanted = list(inputs) or [name for name in known if name != target]
+    return frame[[name for name in wanted if name not in drop]]

@@ -1,0 +1,180 @@
+"""Reading CSV and Parquet files as people save them: any usual delimiter, decimal commas, dates."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prbnn.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DELIMITERS = ",;\t|"
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# enough of a file to tell how it is written
+SAMPLE_LINES = 50
+
+
+@dataclass(frozen=True)
+class How:
+    """How a CSV file is written."""
+
+    delimiter: str
+    decimal: str
+    encoding: str
+
+    def __str__(self) -> str:
+        decimal = ", decimal commas" if self.decimal == "," else ""
+        return f"columns parted by {NAMES[self.delimiter]}{decimal}"
+
+
+def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """The table in a CSV or Parquet file, and what there is to say about how it was read."""
+    path = Path(path)
+    _check_there(path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        frame, notes = _parquet(path), []
+    else:
+        frame, notes = _csv(path)
+    _check_shape(path, frame)
+    return frame, notes
+
+
+def _check_there(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a CSV or Parquet file in it")
+    if path.exists():
+        return
+    beside = path.parent if path.parent.is_dir() else Path()
+    close = difflib.get_close_matches(path.name, [p.name for p in beside.iterdir()], n=1)
+    hint = f"; did you mean {beside / close[0]}?" if close else ""
+    raise DataError(f"there is no file {path}{hint}")
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path)
+    except ImportError:
+        raise DataError(
+            f"{path}: reading Parquet needs pyarrow; install it with pip install 'prbnn[parquet]', or "
+            "save the table as CSV"
+        ) from None
+    except Exception as error:
+        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
+
+
+def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    import pandas as pd
+
+    text, encoding = _text(path)
+    lines = [line for line in text.splitlines()[: SAMPLE_LINES + 1] if line.strip()]
+    if not lines:
+        raise DataError(f"{path} is empty; a CSV file needs a line of column names and rows below")
+    delimiter = _delimiter(lines)
+    _check_header(path, lines, delimiter)
+    how = How(delimiter, _decimal(lines, delimiter), encoding)
+    try:
+        frame = pd.read_csv(
+            path,
+            sep=delimiter,
+            decimal=how.decimal,
+            encoding=encoding,
+            skipinitialspace=True,
+            low_memory=False,
+            index_col=False,
+        )
+    except (pd.errors.ParserError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as a table with {how}: {str(error).strip()}. Every line needs as "
+            "many cells as there are column names"
+        ) from None
+    frame.columns = [str(name).strip() for name in frame.columns]
+    plain = how == How(",", ".", "utf-8-sig")
+    notes = [] if plain else [f"read as a file with {how}, {encoding.removesuffix('-sig')} text"]
+    unnamed = [name for name in frame.columns if name.startswith("Unnamed:")]
+    if unnamed:
+        frame = frame.drop(columns=unnamed)
+        notes.append(
+            f"{len(unnamed)} column(s) without a name left out (often row numbers saved with the table)"
+        )
+    return frame, notes
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """The start of a file and its encoding."""
+    with path.open("rb") as file:
+        start = file.read(1 << 20)
+    if b"\0" in start:
+        raise DataError(
+            f"{path} is not text (a spreadsheet?); save it as CSV, or name a .parquet file"
+        )
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            # the last character may be cut in two
+            return start.decode(encoding, "ignore" if len(start) == 1 << 20 else "strict"), encoding
+        except UnicodeDecodeError:
+            continue
+    raise DataError(f"{path} is neither UTF-8 nor Windows text; save it as UTF-8")
+
+
+def _delimiter(lines: list[str]) -> str:
+    """The delimiter that parts the names into most cells, and the rows into as many."""
+
+    def cells(delimiter: str) -> tuple[int, int]:
+        counts = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
+        agree = sum(count == counts[0] for count in counts)
+        return (agree * (counts[0] > 1), counts[0])
+
+    return max(DELIMITERS, key=cells)
+
+
+def _decimal(lines: list[str], delimiter: str) -> str:
+    """A comma where cells look like 1,5 and none like 1.5."""
+    if delimiter == ",":
+        return "."
+    cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=delimiter) for cell in row]
+
+    def looks(cell: str, mark: str) -> bool:
+        parts = cell.lstrip("+-").split(mark)
+        return len(parts) == 2 and all(part.isdigit() for part in parts)
+
+    commas, points = (sum(looks(cell, mark) for cell in cells) for mark in ",.")
+    return "," if commas > points else "."
+
+
+def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
+    names = [name.strip() for name in next(csv.reader(lines[:1], delimiter=delimiter))]
+    if names and all(_is_number(name) for name in names if name):
+        raise DataError(
+            f"{path}: the first line holds numbers ({', '.join(names[:3])}...), not column names; add "
+            "a line of names at the top"
+        )
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path} has columns of the same name: {', '.join(twice)}; rename one")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _check_shape(path: Path, frame: pd.DataFrame) -> None:
+    if frame.shape[1] < 2:
+        raise DataError(
+            f"{path} has one column, {str(frame.columns[0])!r}; a fit needs a target and an input. If "
+            "it has more, part them by commas, semicolons, tabs or bars"
+            if frame.shape[1]
+            else f"{path} has no columns"
+        )
+    if not len(frame):
+        raise DataError(f"{path} has column names and no rows")
