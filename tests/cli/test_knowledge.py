@@ -74,7 +74,7 @@ def test_every_rule_is_told_in_words() -> None:
 def test_the_target_and_what_is_left_out_are_said() -> None:
     output = check("  - {at_least: 0}\n")
     assert "Target: power (the last column; choose another with --target)" in output
-    assert "Left out: site holds no numbers." in output
+    assert "Note: site: left out, every row is 'a'" in output
     chosen = check("  - {at_least: 0}\n", "--target", "sun")
     assert "the last column" not in chosen
     assert "says      sun >= 0" in chosen
@@ -197,7 +197,7 @@ def test_files_that_cannot_be_read_end_with_code_2() -> None:
     Path("k.yaml").write_text("knowledge:")
     assert "there is no file none.csv" in command("check", "k.yaml", "none.csv", code=2)
     Path("empty.csv").write_text("")
-    assert "cannot be read as a table" in command("check", "k.yaml", "empty.csv", code=2)
+    assert "empty.csv is empty" in command("check", "k.yaml", "empty.csv", code=2)
     Path("text.csv").write_text("a,b\nx,y\n")
     assert "needs a target and at least one other" in command("check", "k.yaml", "text.csv", code=2)
     Path("short.csv").write_text("a,b\n1,2\n")

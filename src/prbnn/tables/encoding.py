@@ -220,7 +220,7 @@ def _parts(dates: pd.Series) -> dict[str, np.ndarray]:
     when = dates.dt
     return {
         "hour": (when.hour + when.minute / 60 + when.second / 3600).to_numpy(float),
-        "day_of_year": when.dayofyear.to_numpy(float),
+        "day_of_year": when.day_of_year.to_numpy(float),
     }
 
 
