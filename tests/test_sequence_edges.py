@@ -112,6 +112,8 @@ def test_at_is_refused_where_it_would_be_ignored():
         Score(lambda f, x: f(x, "a"), at="last")
     with pytest.raises(KnowledgeError, match="at= has no meaning"):
         Combined([AtLeast(0, of="a")], at="last")
+    with pytest.raises(KnowledgeError, match="of= has no meaning"):
+        Combined([AtLeast(0)], of="a")
 
 
 def test_combined_says_at_which_steps_its_parts_hold():

@@ -527,7 +527,7 @@ def test_several_outputs_need_a_name() -> None:
     assert "(speed, altitude); say which one with of=" in refusal(lambda: bound(AtLeast(0)))
 
 
-@pytest.mark.parametrize("at", ["last", 1, [1, 2]])
+@pytest.mark.parametrize("at", ["last", 1, (1, 2)])
 @pytest.mark.parametrize(
     "rule",
     [AtLeast(0), Between(0, 1, of="y"), Increasing("x"), OneOf([(0, 1)]), AtMost(0, of="2 * y")],
@@ -635,7 +635,7 @@ OTHERS: dict[str, dict] = {
     "rises": {"observed": True},
     "rate": {"upper": 4},
     "continues": {"within": 51},
-    "at": {"at": [1, 4]},
+    "at": {"at": (1, 4)},
 }
 
 

@@ -80,10 +80,9 @@ class Combined(Rule):
                 "Combined: the rules hold in different regions; give `where` to Combined alone, "
                 "or list the rules one by one"
             )
-        if self.of is not None or self.at is not None:
-            raise KnowledgeError(
-                "Combined: of= and at= have no meaning here; give them to the rules"
-            )
+        for word, value in (("of", self.of), ("at", self.at)):
+            if value is not None:
+                raise KnowledgeError(f"Combined: {word}= has no meaning here; give it to the rules")
         if any(isinstance(rule, Combined) for rule in self.rules):
             raise KnowledgeError("Combined: a Combined rule cannot be a part of another")
         super().__post_init__()
