@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -159,6 +160,10 @@ class Estimator(BaseEstimator):
         kept, self.acceptance_ = raw.condition(hard)
         stored, result = self._stored(solution, kept, hard)
         result = result or _missed_when_checked(solution, check)
+        if solution.result.status == "interrupted" and result is not None:
+            # that it was cut short explains the rest
+            message = f"{solution.result.message}; {result.message}"
+            result = replace(solution.result, message=message, rules=result.rules)
         self.solution_, self.result_ = solution, result or solution.result
         self.raw_posterior_, self.posterior_ = raw, stored
         self.tempering_, self.history_ = solution.tempering, solution.history

@@ -199,7 +199,7 @@ def test_files_that_cannot_be_read_end_with_code_2() -> None:
     Path("empty.csv").write_text("")
     assert "empty.csv is empty" in command("check", "k.yaml", "empty.csv", code=2)
     Path("text.csv").write_text("a,b\nx,y\n")
-    assert "needs a target and at least one other" in command("check", "k.yaml", "text.csv", code=2)
+    assert "no input column is left" in command("check", "k.yaml", "text.csv", code=2)
     Path("short.csv").write_text("a,b\n1,2\n")
     assert "at least 2 complete rows" in command("check", "k.yaml", "short.csv", code=2)
 

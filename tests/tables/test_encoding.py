@@ -99,7 +99,9 @@ HOLES = TABLE.assign(
 
 
 def test_missing_values_are_counted_by_column() -> None:
-    with pytest.raises(DataError, match=r"'sun': 1, 'open': 1, 'site': 1 of 4 rows.*--missing drop"):
+    with pytest.raises(
+        DataError, match=r"'sun': 1, 'open': 1, 'site': 1 of 4 rows.*--missing drop"
+    ):
         apply(learn(HOLES), HOLES)
 
 

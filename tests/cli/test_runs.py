@@ -1,0 +1,169 @@
+"""`prbnn fit`, `predict`, `watch`, `check`, `report` and `data` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from typer.testing import CliRunner
+
+from prbnn.cli.main import app
+from prbnn.errors import DivergedError
+from prbnn.interruption import asked, graceful
+
+runner = CliRunner()
+QUICK = ("--hidden", "8", "--steps", "800", "--draws", "50")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plant's table with semicolons and decimal commas, rules, and a fitted run."""
+    made = tmp_path_factory.mktemp("plant")
+    generator = np.random.default_rng(0)
+    sun = generator.uniform(0, 1000, 120)
+    table = pandas.DataFrame({"sun": sun, "power": 0.05 * sun + generator.normal(0, 1, 120)})
+    table.to_csv(made / "plant.csv", index=False, sep=";", decimal=",")
+    (made / "rules.yaml").write_text(
+        "units: {power: kW}\nknowledge:\n  - {name: rising, increasing: sun}\n"
+    )
+    return made
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def command(*words: str, code: int = 0) -> str:
+    result = runner.invoke(app, list(words))
+    assert result.exit_code == code, (result.output, result.exception)
+    return " ".join(result.output.split())
+
+
+def fitted(*words: str, code: int = 0) -> str:
+    return command("fit", "plant.csv", "--target", "power", *QUICK, *words, code=code)
+
+
+@pytest.fixture
+def run(here: Path) -> Path:
+    if not (here / "run").exists():
+        told = fitted("--knowledge", "rules.yaml", "--json", "fit.json")
+        assert "read as a file with columns parted by semicolons, decimal commas" in told
+        assert "prbnn report run" in told
+        assert "with knowledge" in told
+    return here / "run"
+
+
+def test_a_fit_leaves_its_record(run: Path) -> None:
+    record = json.loads(Path("fit.json").read_text())
+    assert record["rows"] == 120
+    assert record["held_out"] == 24
+    assert [rule["rule"] for rule in record["rules"]] == ["rising"]
+    assert set(record["scores"]) == {"model", "plain"}
+    assert record["scores"]["model"]["rmse"] < 4
+    assert {p.name for p in run.iterdir()} >= {"model.prbnn", "plain.prbnn", "run.json"}
+
+
+def test_predictions_go_to_a_file_or_the_terminal(run: Path) -> None:
+    command("predict", "run", "plant.csv", "--out", "p.csv")
+    table = pandas.read_csv("p.csv")
+    assert len(table) == 120
+    assert (table["power_low"] < table["power"]).all()
+    shown = runner.invoke(app, ["predict", "run", "plant.csv", "--json"])
+    # what is said about the file goes to standard error, so that the rest can be piped
+    records = json.loads(shown.stdout)
+    assert records[0]["power"] == pytest.approx(table["power"][0])
+
+
+def test_watching(run: Path) -> None:
+    told = command("watch", "run", "plant.csv", "--out", "w.csv", "--false-alarms", "0.05")
+    assert "of 120 rows are flagged; of ordinary rows 5.0% would be" in told
+    assert {"observed", "surprise", "flagged", "broken_rules"} <= set(pandas.read_csv("w.csv"))
+
+
+def test_checking(run: Path) -> None:
+    told = command("check", "run", "--json", "check.json")
+    assert "Points are no proof" in told
+    (record,) = json.loads(Path("check.json").read_text())
+    assert record["rule"] == "rising"
+    assert record["draws"] == 50
+    assert record["broken"] == 0
+
+
+def test_a_report(run: Path) -> None:
+    told = command("report", "run", "--out", "page", "--no-pictures")
+    assert "report.html" in told
+    page = Path("page/report.html").read_text()
+    assert "prbnn fit plant.csv --target power --knowledge rules.yaml" in page
+    assert "decimal commas" in page
+
+
+def test_data_says_how_a_file_is_read(here: Path) -> None:
+    told = command("data", "plant.csv", "--json", "data.json")
+    assert "120 rows, 2 columns" in told
+    assert "prbnn fit plant.csv --target 'power'" in told
+    assert [c["kind"] for c in json.loads(Path("data.json").read_text())["columns"]] == [
+        "number"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("fit", "plnat.csv", "--target", "power"), "did you mean plant.csv"),
+        (("fit", "plant.csv", "--target", "powr"), "did you mean 'power'"),
+        (("fit", "plant.csv", "--target", "power", "--knowledge", "no.yaml"), "no.yaml"),
+        (("fit", "plant.csv", "--target", "power", "--hidden", "a"), "whole numbers such as 64,32"),
+        (("fit", "plant.csv", "--target", "power", "--engine", "bbc"), "did you mean 'bbb'"),
+        (("fit", "plant.csv", "--target", "power", "--noise", "loud"), "--noise is learned"),
+        (("predict", "nowhere", "plant.csv"), "prbnn fit data.csv"),
+        (("report", "nowhere"), "prbnn fit data.csv"),
+        (("data", "plant.tsv"), "there is no file plant.tsv"),
+    ],
+)
+def test_bad_input_ends_with_code_2(here: Path, words: tuple[str, ...], told: str) -> None:
+    assert told in command(*words, code=2)
+
+
+def test_knowledge_that_contradicts_itself_ends_with_code_3(here: Path) -> None:
+    Path("clash.yaml").write_text("knowledge: [{at_least: 9}, {at_most: 5}]")
+    assert "contradict each other" in fitted("--knowledge", "clash.yaml", code=3)
+
+
+def test_a_fit_that_diverges_ends_with_code_4(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(*_: object) -> None:
+        raise DivergedError("numbers stopped being finite")
+
+    monkeypatch.setattr("prbnn.cli.fit.fit", diverge)
+    assert "stopped being finite" in fitted(code=4)
+
+
+def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `prbnn.fit` is the function of that name; the module is found by its own
+    monkeypatch.setattr(sys.modules["prbnn.fit"], "asked", lambda: True)
+    told = fitted("--knowledge", "rules.yaml", "--out", "cut")
+    assert "interrupted: stopped at step" in told
+    assert "To train to the end: prbnn fit plant.csv --target power" in told
+    assert (here / "cut" / "model.prbnn").exists()
+    assert "power" in command("predict", "cut", "plant.csv")
+
+
+def test_one_interrupt_asks_and_a_second_one_stops() -> None:
+    with graceful():
+        assert not asked()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert asked()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert not asked()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)

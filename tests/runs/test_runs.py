@@ -1,0 +1,246 @@
+"""A run from a file to a folder and back: the same numbers, and every mistake told before a fit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from prbnn.errors import DataError, InfeasibleError, KnowledgeError
+from prbnn.runs.applying import broken_rules, predictions, watched
+from prbnn.runs.checking import check
+from prbnn.runs.plan import Plan
+from prbnn.runs.preparing import prepare
+from prbnn.runs.run import Run, fit, open_run
+
+RULES = """
+units: {sun: W/m2, power: kW}
+knowledge:
+  - {name: never negative, at_least: 0}
+  - {name: plate, at_most: 60, because: printed on it, where: {sun: [0, 1000]}}
+  - {name: more sun more power, increasing: sun}
+"""
+
+
+def table(rows: int = 160, seed: int = 0) -> pandas.DataFrame:
+    generator = np.random.default_rng(seed)
+    sun, derate = generator.uniform(0, 1000, rows), generator.integers(0, 2, rows)
+    site = generator.choice(["north", "south"], rows)
+    power = 50 * (sun / 1000) * (1 - 0.3 * derate) + 2 + generator.normal(0, 0.5, rows)
+    return pandas.DataFrame({"sun": sun, "derate": derate == 1, "site": site, "power": power})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plant")
+    table().to_csv(made / "plant.csv", index=False)
+    table(40, seed=1).to_csv(made / "new.csv", index=False)
+    (made / "rules.yaml").write_text(RULES)
+    return made
+
+
+@pytest.fixture(scope="module")
+def plan(folder: Path) -> Plan:
+    data, rules = str(folder / "plant.csv"), str(folder / "rules.yaml")
+    return Plan(data, "power", rules, hidden=(8,), steps=1200, draws=60)
+
+
+@pytest.fixture(scope="module")
+def run(plan: Plan, folder: Path) -> Run:
+    done = fit(prepare(plan), lambda _: None, False)
+    done.save(folder / "run")
+    return done
+
+
+def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: Plan) -> None:
+    again = open_run(folder / "run")
+    inputs, targets, which = again.judged()
+    assert which == "held-out"
+    assert len(targets) == 32
+    assert again.plan == plan
+    assert again.scores() == run.scores()
+    assert np.array_equal(again.targets, run.targets)
+    rows = again.numbers(inputs)
+    assert np.array_equal(again.model.sample(rows), run.model.sample(rows))
+    assert np.array_equal(again.plain.predict(rows), run.plain.predict(rows))
+    record = json.loads((folder / "run" / "run.json").read_text())
+    assert record["scores"]["model"]["rmse"] == run.scores()["model"]["rmse"]
+    assert record["command"] == plan.command(str(folder / "run"))
+    assert "printed on it" in (folder / "run" / "knowledge.yaml").read_text()
+
+
+def test_held_out_rows_do_not_train(run: Run) -> None:
+    assert len(run.model.posterior_.columns.rows) == 128
+    kept = {tuple(row) for row in run.model.posterior_.columns.rows}
+    assert not any(tuple(row) in kept for row in run.inputs[run.held_out])
+
+
+def test_predictions_are_the_models(run: Run, folder: Path) -> None:
+    found, _ = predictions(run, folder / "new.csv", level=0.8)
+    values = run.numbers(
+        np.column_stack(
+            [
+                table(40, 1)["sun"],
+                table(40, 1)["derate"],
+                table(40, 1)["site"] == "north",
+                table(40, 1)["site"] == "south",
+            ]
+        ).astype(float)
+    )
+    mean, std = run.model.predict(values, return_std=True)
+    low, high = run.model.predict_quantiles(values, (0.1, 0.9))
+    for name, wanted in {"": mean, "_std": std, "_low": low, "_high": high}.items():
+        assert np.allclose(found[f"power{name}"], wanted, rtol=1e-12)
+    assert found["row"].tolist() == list(range(1, 41))
+
+
+def test_watching_flags_what_rarely_comes_and_names_broken_rules(run: Run, folder: Path) -> None:
+    strange = table(40, seed=2)
+    strange.loc[3, "power"] = -9.0
+    strange.loc[7, "power"] += 30
+    strange.loc[9, ["sun", "power"]] = [900.0, 75.0]
+    strange.loc[11, "power"] = np.nan
+    strange.to_csv(folder / "strange.csv", index=False)
+    seen = watched(run, folder / "strange.csv", false_alarms=0.05)
+    rows = seen.table.set_index("row")
+    assert rows["flagged"][[4, 8, 10]].all()
+    assert rows["flagged"].drop([4, 8, 10]).mean() < 0.3
+    assert rows["broken_rules"][4] == "never negative"
+    assert rows["broken_rules"][10] == "plate"
+    assert 12 not in rows.index
+    assert any("1 rows without 'power'" in note for note in seen.notes)
+    assert seen.alarm.calibrated_on == 32
+
+
+def test_a_rule_is_broken_inside_its_region_only(run: Run) -> None:
+    inputs = np.array([[500.0, 0, 1, 0], [2000.0, 0, 1, 0]])
+    assert broken_rules(run, inputs, np.array([99.0, 99.0])) == ["plate", ""]
+
+
+def test_a_rate_that_few_rows_cannot_show_is_said(run: Run, folder: Path) -> None:
+    seen = watched(run, folder / "new.csv", false_alarms=0.001)
+    assert any("32 rows cannot show a rate of 0.10%" in note for note in seen.notes)
+    assert seen.alarm.false_alarms == pytest.approx(1 / 33)
+
+
+def test_watching_needs_the_target(run: Run, folder: Path) -> None:
+    table(5).drop(columns="power").to_csv(folder / "bare.csv", index=False)
+    with pytest.raises(DataError, match="no column 'power'.*prbnn predict"):
+        watched(run, folder / "bare.csv")
+
+
+def test_every_rule_is_checked_at_fresh_points(run: Run) -> None:
+    found = {rule.rule: rule for rule in check(run.model)}
+    assert set(found) == {"never negative", "plate", "more sun more power"}
+    assert all(rule.draws == 60 and rule.points >= 4096 for rule in found.values())
+    assert check(run.plain) == []
+
+
+def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
+    from prbnn.knowledge.bounds import AtMost
+
+    solution = replace(run.model.solution_, rules=[AtMost(20, name="too low")])
+    model = type("Model", (), {"posterior_": run.model.posterior_, "solution_": solution})
+    (found,) = check(model)
+    assert found.broken == 60
+    assert 20 < found.worst < 60
+    assert "though it is for every draw" in found.verdict
+
+
+# ---- mistakes ---------------------------------------------------------------------------------
+
+
+def mistaken(plan: Plan, folder: Path, frame: pandas.DataFrame, **changes: object) -> Plan:
+    frame.to_csv(folder / "mistake.csv", index=False)
+    return replace(plan, **{"data": str(folder / "mistake.csv"), **changes})
+
+
+def test_a_wrong_target_is_told(plan: Plan) -> None:
+    with pytest.raises(DataError, match="no column 'powr'; did you mean 'power'"):
+        prepare(replace(plan, target="powr"))
+
+
+def test_a_target_that_leaks_is_refused_and_can_be_dropped(plan: Plan, folder: Path) -> None:
+    frame = table().assign(watts=lambda t: 1000 * t["power"])
+    with pytest.raises(DataError, match="watts: a straight line.*--drop watts"):
+        prepare(mistaken(plan, folder, frame))
+    assert "watts" not in prepare(mistaken(plan, folder, frame, drop=("watts",))).encoding.inputs
+    wanted = mistaken(plan, folder, frame, inputs=("sun", "watts"))
+    assert prepare(wanted).encoding.inputs == ("sun", "watts")
+
+
+def test_contradictory_rules_are_told_before_training(plan: Plan, folder: Path) -> None:
+    (folder / "clash.yaml").write_text(
+        "knowledge:\n  - {name: floor, at_least: 9}\n  - {name: roof, at_most: 5}\n"
+        "  - {name: bystander, increasing: sun}\n"
+    )
+    with pytest.raises(InfeasibleError, match="contradict") as told:
+        prepare(replace(plan, knowledge=str(folder / "clash.yaml")))
+    assert set(told.value.rules) == {"floor", "roof"}
+
+
+def test_a_rule_on_no_column_is_told(plan: Plan, folder: Path) -> None:
+    (folder / "typo.yaml").write_text("knowledge:\n  - {name: rising, increasing: snu}\n")
+    with pytest.raises(KnowledgeError, match="did you mean 'sun'"):
+        fit(prepare(replace(plan, knowledge=str(folder / "typo.yaml"))), lambda _: None, False)
+
+
+def test_text_in_the_target_is_told(plan: Plan, folder: Path) -> None:
+    frame = table().astype({"power": object})
+    frame.loc[4, "power"] = "off"
+    with pytest.raises(DataError, match="'off' in row 5"):
+        prepare(mistaken(plan, folder, frame))
+    with pytest.raises(DataError, match="160 different texts"):
+        prepare(mistaken(plan, folder, table().assign(power=[f"row {k}" for k in range(160)])))
+
+
+def test_rows_without_a_target_are_told_or_dropped(plan: Plan, folder: Path) -> None:
+    frame = table()
+    frame.loc[:9, "power"] = np.nan
+    with pytest.raises(DataError, match="'power' is missing in 10 of 160 rows"):
+        prepare(mistaken(plan, folder, frame))
+    done = prepare(mistaken(plan, folder, frame, missing="impute"))
+    assert len(done.targets) == 150
+    assert any("10 rows without 'power' dropped" in note for note in done.notes)
+
+
+def test_few_rows_are_not_held_out(plan: Plan, folder: Path) -> None:
+    done = prepare(mistaken(plan, folder, table(30)))
+    assert not done.held_out.any()
+    assert any("30 rows are few" in note for note in done.notes)
+
+
+def test_a_folder_without_a_run_is_told(folder: Path, run: Run, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="prbnn fit data.csv"):
+        open_run(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"no run\.json"):
+        open_run(folder)
+    for name in ("model.prbnn", "rows.safetensors"):
+        (tmp_path / name).write_bytes((folder / "run" / name).read_bytes())
+    for text, told in (("{", "damaged"), ('{"schema": 99}', "newer prbnn")):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(DataError, match=told):
+            open_run(tmp_path)
+
+
+def test_classes_are_fitted_kept_and_watched(plan: Plan, folder: Path) -> None:
+    frame = table().assign(power=lambda t: np.where(t["sun"] > 500, "high", "low"))
+    path = folder / "classes.csv"
+    frame.to_csv(path, index=False)
+    (folder / "classes.yaml").write_text("knowledge:\n  - {name: sunny, decreasing: sun}\n")
+    wanted = replace(plan, data=str(path), knowledge=str(folder / "classes.yaml"), plain=False)
+    done = fit(prepare(wanted), lambda _: None, False)
+    done.save(folder / "classes")
+    again = open_run(folder / "classes")
+    assert again.scores() == done.scores()
+    assert done.scores()["model"]["accuracy"] > 0.8
+    found, _ = predictions(again, path)
+    assert np.allclose(found["power=high"] + found["power=low"], 1)
+    frame.loc[0, "power"] = "strange"
+    frame.to_csv(path, index=False)
+    seen = watched(again, path, false_alarms=0.05)
+    assert seen.table["flagged"][0]
