@@ -76,6 +76,10 @@ class Estimator(BaseEstimator):
         """What stands for parameters that are None."""
         return {"network": MLP(), "inference": "bbb", "prior": Normal()}
 
+    def _budget(self, rows: int) -> int | None:
+        """How many steps to train for; None is the engine's own."""
+        return self.steps
+
     def _learn(
         self,
         X: Any,
@@ -123,7 +127,7 @@ class Estimator(BaseEstimator):
             report.stage("compiling")
             solution = train(
                 task,
-                self.steps,
+                self._budget(len(task.columns.rows)),
                 batch_size=self.batch_size,
                 # sequences cost more to check, and their networks more to keep
                 draws=None if layout is None or not task.engine.endless else max(200, self.draws),

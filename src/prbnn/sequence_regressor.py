@@ -22,6 +22,9 @@ from prbnn.posterior.draws import Prediction
 from prbnn.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
 from prbnn.task import check_count
 
+# few sequences are soon learned by heart; many take longer to settle
+STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
+
 
 class PRBNNSequenceRegressor(Estimator):
     """A Bayesian recurrent network whose predicted trajectories obey the knowledge it is given.
@@ -43,7 +46,8 @@ class PRBNNSequenceRegressor(Estimator):
     prior : prior over weights; LayerNormal() if None
     tempering : weight of the KL term
     scaling : "minmax", "standard" or "none"; a variable is scaled alike at every step
-    steps, batch_size : training budget, and sequences a step
+    steps : training budget; 3,000 if None, and twice that from 1,000 sequences on
+    batch_size : sequences a step
     points : at how many sequences a rule is tried a step
     rejection, draws, random_state, verbose : as in `PRBNNRegressor`
 
@@ -81,7 +85,7 @@ class PRBNNSequenceRegressor(Estimator):
         prior: Prior | None = None,
         tempering: float = 0.1,
         scaling: Kind = "minmax",
-        steps: int = 3000,
+        steps: int | None = None,
         batch_size: int | None = 128,
         points: int = 32,
         rejection: float | None = None,
@@ -117,9 +121,12 @@ class PRBNNSequenceRegressor(Estimator):
     def _defaults(self) -> dict[str, Any]:
         return {
             "network": LSTM(),
-            "inference": BayesByBackprop(draws=2, learning_rate=0.005, clip=2.0),
+            "inference": BayesByBackprop(draws=2, learning_rate=0.005, clip=2.0, memory=100),
             "prior": LayerNormal(),
         }
+
+    def _budget(self, rows: int) -> int:
+        return self.steps or (MANY_STEPS if rows > MANY else STEPS)
 
     def fit(self, X: Any, y: Any = None, static: Any = None, seen: Any = None) -> Self:
         """Fit to sequences; ``seen`` is how many of the last steps of each were observed."""

@@ -40,21 +40,24 @@ class BayesByBackprop(Engine):
     - `initial_sd`: standard deviation of each weight at the start, as a share of its prior's
     - `clip`: a gradient this many times longer than usual is shortened; Adam would remember it for a
       thousand steps, and recurrent networks have such steps. None clips nothing
+    - `memory`: for how many steps Adam remembers how large gradients were; rules that pull in bursts
+      slow every weight for as long
 
     >>> BayesByBackprop(draws=16)
-    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01, clip=None)
+    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01, clip=None, memory=1000)
     """
 
     draws: int = 5
     learning_rate: float = 0.003
     initial_sd: float = 0.01
     clip: float | None = None
+    memory: int = 1000
 
     name: ClassVar[str] = "bbb"
     steps: ClassVar[int] = 6000
 
     def __post_init__(self) -> None:
-        above_zero(self, "draws", "learning_rate", "initial_sd")
+        above_zero(self, "draws", "learning_rate", "initial_sd", "memory")
         if self.clip is not None:
             above_zero(self, "clip")
 
@@ -67,7 +70,11 @@ class BayesByBackprop(Engine):
                 problem.likelihood_start,
             ]
         )
-        return State(parameters, optax.scale_by_adam().init(parameters), jnp.zeros(()))
+        return State(parameters, self._adam.init(parameters), jnp.zeros(()))
+
+    @property
+    def _adam(self) -> optax.GradientTransformation:
+        return optax.scale_by_adam(b2=1 - 1 / self.memory)
 
     def _split(self, problem: Problem, parameters: Array) -> tuple[Array, Array, Array]:
         size, own = problem.size, problem.likelihood_start.size
@@ -100,7 +107,7 @@ class BayesByBackprop(Engine):
 
         gradient, info = jax.grad(loss, has_aux=True)(state.parameters)
         gradient, usual = self._clipped(gradient, state.usual)
-        direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
+        direction, optimiser = self._adam.update(gradient, state.optimiser)
         change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
         return State(jnp.asarray(parameters), optimiser, usual), info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ from prbnn.studies.landing.tracks import UNITS, Tracks, reasons
 
 # a soft rule's price in nats a flight and standard deviation of its variable
 PRICE = 200.0
+# how far inside its limit a certain rule trains: flights to come are others than those it trains on
+FEET_INSIDE, FALL_INSIDE = 5.0, 1.0
 # shares of a random split; what is left trains
 TEST_SHARE = CALIBRATION_SHARE = 0.15
 LAST_TRAINING_DAY = "2019-08-06"
@@ -26,7 +28,10 @@ LANDED_WITHIN_FEET, LANDED_WITHIN_DEGREES = 75.0, (0.001, 0.009)
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Flights with what is known about them; `strange` are go-arounds."""
+    """Flights with what is known about them; `strange` are go-arounds.
+
+    Rules named in `certain` are physics, and hard; the others are habits, and soft.
+    """
 
     name: str
     tracks: Tracks
@@ -38,6 +43,7 @@ class Source:
     rules: tuple[Rule, ...]
     units: dict[str, str]
     notes: tuple[str, ...]
+    certain: tuple[str, ...] = ()
 
     @property
     def observed(self) -> np.ndarray:
@@ -50,11 +56,14 @@ class Source:
         return self.tracks.values[:, self.history :]
 
     def priced(self, flights: int) -> list[Rule]:
-        """The rules, soft, at a price that grows with the flights they stand beside."""
+        """The certain rules, and the others at a price that grows with the flights beside them."""
         spread = dict(zip(self.tracks.variables, self._spread, strict=True))
+
+        def price(rule: Rule) -> float:
+            return PRICE * flights / float(spread[str(getattr(rule, "variable", rule.of))])
+
         return [
-            rule.soft(PRICE * flights / float(spread[str(getattr(rule, "variable", rule.of))]))
-            for rule in self.rules
+            rule if rule.name in self.certain else rule.soft(price(rule)) for rule in self.rules
         ]
 
     @property
@@ -80,17 +89,25 @@ def made_up(flights: int, seed: int) -> Source:
         }
     )
     rules = (
-        Falls("altitude", lag=3, name="altitude falls"),
+        Falls("altitude", lag=3, margin=FALL_INSIDE, name="altitude falls"),
         Falls("longitude", name="flies west"),
         Between(latitude - 0.002, latitude + 0.002, of="latitude", name="latitude range"),
         Between(longitude - 0.01, longitude + 0.015, of="longitude", name="longitude range"),
-        Between(field - 15, field + 500, of="altitude", name="altitude range"),
+        Between(field - 15, field + 500, of="altitude", margin=FEET_INSIDE, name="altitude range"),
         Between(90, 175, of="speed", name="speed range"),
         Between(262, 278, of="course", name="course range"),
-        Between(field - 15, field + 15, of="altitude", at="last", name="touchdown altitude"),
+        Between(
+            field - 15,
+            field + 15,
+            of="altitude",
+            at="last",
+            margin=FEET_INSIDE,
+            name="touchdown altitude",
+        ),
         Between(100, 150, of="speed", at="last", name="touchdown speed"),
     )
-    return _split("synthetic", kept, tracks.take(tracks.kinds == "go-around"), 35, rules, seed)
+    found = _split("synthetic", kept, tracks.take(tracks.kinds == "go-around"), 35, rules, seed)
+    return replace(found, certain=("altitude falls", "altitude range", "touchdown altitude"))
 
 
 def radar(folder: Path) -> Source:
