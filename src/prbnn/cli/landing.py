@@ -88,9 +88,11 @@ def _overall(outcome: landing.Outcome, scope: str) -> landing.Cell:
 def _progress(pair: tuple[landing.Outcome, landing.Outcome]) -> str:
     plain, known = (_overall(outcome, "last") for outcome in pair)
     broken = [sum(rule.violations_of_mean for rule in outcome.rules) for outcome in pair]
+    soft = all(rule.strength.kind == "soft" for rule in pair[1].model.knowledge)
+    told = ", all rules soft" if soft else ""
     return (
-        f"{plain.flights} flights: last-point CRPS {plain.crps:.2e} -> {known.crps:.2e}, mean breaks "
-        f"rules at {broken[0]} -> {broken[1]} steps, 90 % band holds {known.coverage90:.0%} "
+        f"{plain.flights} flights{told}: last-point CRPS {plain.crps:.2e} -> {known.crps:.2e}, "
+        f"mean breaks rules at {broken[0]} -> {broken[1]} steps, 90 % band holds {known.coverage90:.0%} "
         f"({pair[0].seconds:.0f} s and {pair[1].seconds:.0f} s)"
     )
 

@@ -55,15 +55,17 @@ class Source:
         """(flights, steps, variables) after."""
         return self.tracks.values[:, self.history :]
 
-    def priced(self, flights: int) -> list[Rule]:
-        """The certain rules, and the others at a price that grows with the flights beside them."""
+    def priced(self, flights: int, *, hard: bool = True) -> list[Rule]:
+        """The certain rules as they are, unless not ``hard``; the others at a price that grows with
+        the flights beside them."""
         spread = dict(zip(self.tracks.variables, self._spread, strict=True))
 
         def price(rule: Rule) -> float:
             return PRICE * flights / float(spread[str(getattr(rule, "variable", rule.of))])
 
         return [
-            rule if rule.name in self.certain else rule.soft(price(rule)) for rule in self.rules
+            rule if hard and rule.name in self.certain else rule.soft(price(rule))
+            for rule in self.rules
         ]
 
     @property

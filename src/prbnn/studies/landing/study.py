@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from prbnn import anomaly
+from prbnn.errors import InfeasibleError
 from prbnn.knowledge.binding import bind_at, scores_of_values
+from prbnn.knowledge.rules import Rule
 from prbnn.report import metrics
 from prbnn.studies.landing.sources import Source
 
@@ -64,19 +66,28 @@ class Outcome:
 
 
 def fit(source: Source, flights: int | None, knowledge: bool, seed: int = 0, **options: Any) -> Any:
-    """The default sequence model on the first ``flights`` training flights."""
+    """The default sequence model on the first ``flights`` training flights.
+
+    Few flights leave a posterior so wide that hard rules are out of its reach; then all are soft.
+    """
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
     rows = source.train[:flights]
-    model = PRBNNSequenceRegressor(
-        knowledge=source.priced(len(rows)) if knowledge else (),
-        variables=source.tracks.variables,
-        random_state=seed,
-        **options,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(source.observed[rows], source.ahead[rows])
+
+    def one(rules: Sequence[Rule]) -> Any:
+        model = PRBNNSequenceRegressor(
+            knowledge=rules, variables=source.tracks.variables, random_state=seed, **options
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(source.observed[rows], source.ahead[rows])
+
+    if not knowledge:
+        return one(())
+    try:
+        return one(source.priced(len(rows)))
+    except InfeasibleError:
+        return one(source.priced(len(rows), hard=False))
 
 
 def run(source: Source, flights: int | None, knowledge: bool, **options: Any) -> Outcome:
