@@ -51,8 +51,9 @@ def watch(
         highlight=False,
     )
     if len(flagged):
-        worst = flagged.sort_values("surprise", ascending=False)
-        console.print(_as_table(worst.head(SHOWN), f"The most surprising of {len(flagged)}"))
+        worst = flagged.sort_values("surprise", ascending=False).head(SHOWN)
+        kept = [name for name in worst.columns if not str(name).endswith(("_std", "_epistemic"))]
+        console.print(_as_table(worst[kept], f"The most surprising of {len(flagged)}"))
 
 
 def _tell(notes: list[str]) -> None:
