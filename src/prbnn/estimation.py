@@ -24,7 +24,7 @@ from prbnn.posterior.draws import Check, Posterior
 from prbnn.progress import progress_bar
 from prbnn.report.knowledge import knowledge_report, meets
 from prbnn.solution import Result, Solution
-from prbnn.table import read_inputs
+from prbnn.table import is_named, read_inputs
 from prbnn.task import Task, check_count, prepare
 from prbnn.tempering import choose_tempering
 
@@ -192,7 +192,7 @@ class Estimator(BaseEstimator):
     def _columns(self, X: Any, task: Task) -> None:
         self.n_features_in_ = len(task.columns.inputs)
         self.output_names_ = task.columns.outputs
-        if hasattr(X, "columns"):
+        if is_named(X):
             self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -201,7 +201,7 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "posterior_")
         values, names = read_inputs(X)
         expected = self.posterior_.columns.inputs
-        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+        if is_named(X) and hasattr(self, "feature_names_in_"):
             missing = [name for name in expected if name not in names]
             extra = [name for name in names if name not in expected]
             if missing or extra:
