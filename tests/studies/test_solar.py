@@ -58,6 +58,7 @@ def test_the_papers_rules_say_the_sign_alone():
     assert [rule.label for rule in sources.comparisons()] == [
         "derating lowers power",
         "off lowers power",
+        "off takes no power",
     ]
 
 

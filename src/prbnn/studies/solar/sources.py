@@ -12,7 +12,7 @@ from prbnn.knowledge.bounds import AtLeast, AtMost
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.shape import Decreasing, Increasing
-from prbnn.studies.solar import plant, plants
+from prbnn.studies.solar import inverter, plant, plants
 
 # What the plate of the simulated inverter says, beside what its neighbours deliver (W; P_watts is what
 # 20 of them feed in, in MW). Derated it gives 80 % of its rating at most; 5 points are left for a field
@@ -20,10 +20,15 @@ from prbnn.studies.solar import plant, plants
 # four fifths of what its neighbours give; no feeder, nothing to lose.
 DERATE_COSTS = "1e6 * maximum(0, P_watts / 20 - 0.85)"
 OFF_COSTS = "1e6 * Feeder_B * minimum(0.5, 0.8 * P_watts / 20)"
+OFF_TAKES = (
+    0.1  # of the rating, at most, from the grid: without a floor a cost runs on below nothing
+)
 # kW: what the recorded plants can feed in (two sites; the mean of 22 inverters), and the share of it
 # that still comes in an hour whose sun has set
 RATINGS = {"pvops R10": 20_300, "pvops R15": 20_000, "india 1": 1_420, "india 2": 1_420}
-DUSK = 0.03
+DUSK = 0.05
+# W/m2 from which hotter modules are seen to give less; below, warmth tells of the sun an hour ago
+HEAT_TELLS = (600.0, 1150.0)
 TEST_SHARE = 0.25
 MINUTES_A_QUARTER = 15
 
@@ -66,16 +71,18 @@ class Source:
 def comparisons(by_plate: bool = True) -> tuple[Rule, ...]:
     """Derated below not derated, off below not off, other things equal.
 
-    By at least what the plate says; without ``by_plate`` these are the paper's rules, which say no more
-    than the sign.
+    By at least what the plate says, and off not far below nothing; without ``by_plate`` these are the
+    paper's rules, which say no more than the sign.
     """
     derate, off = (DERATE_COSTS, OFF_COSTS) if by_plate else (0.0, 0.0)
-    return (
+    compared = (
         Compare(
             {"IGBT_derate": 1}, below={"IGBT_derate": 0}, by=derate, name="derating lowers power"
         ),
         Compare({"IGBT_off": 1}, below={"IGBT_off": 0}, by=off, name="off lowers power"),
     )
+    floor = AtLeast(-OFF_TAKES * inverter.RATING, where={"IGBT_off": 1}, name="off takes no power")
+    return (*compared, floor) if by_plate else compared
 
 
 def simulated(seed: int) -> Source:
@@ -150,5 +157,5 @@ def known_of(rating: float) -> tuple[Rule, ...]:
         AtMost(DUSK * rating, where={"irradiance": 0}, name="nothing in the dark"),
         AtMost(rating, name="never above the rating"),
         Increasing("irradiance", name="more sun, more power"),
-        Decreasing("module", name="hotter modules, less power"),
+        Decreasing("module", where={"irradiance": HEAT_TELLS}, name="hotter modules, less power"),
     )
