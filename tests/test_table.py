@@ -23,7 +23,13 @@ def as_polars(values: np.ndarray = NUMBERS, names=NAMES) -> polars.DataFrame:
     return polars.DataFrame(values, schema=list(names))
 
 
-@pytest.mark.parametrize("table", [as_pandas(), as_polars()], ids=["pandas", "polars"])
+def as_dict(values: np.ndarray = NUMBERS, names=NAMES) -> dict:
+    return dict(zip(names, values.T, strict=True))
+
+
+@pytest.mark.parametrize(
+    "table", [as_pandas(), as_polars(), as_dict()], ids=["pandas", "polars", "dict"]
+)
 def test_a_frame_gives_its_numbers_and_names(table) -> None:
     values, names = read_inputs(table)
     assert values.dtype == np.float64
@@ -233,3 +239,26 @@ def test_a_constant_target_is_named() -> None:
     with pytest.raises(DataError, match=r"'down' has no variance.*7"):
         check_rows(NUMBERS, targets, ("up", "down"))
     check_rows(NUMBERS, NUMBERS, ("up", "down"))
+
+
+def test_columns_of_a_dict_are_one_length_and_numbers() -> None:
+    for broken in ({"a": [1, 2], "b": [1, 2, 3]}, {"a": [[1], [2]]}):
+        with pytest.raises(DataError, match="one length, got shapes"):
+            read_inputs(broken)
+    with pytest.raises(DataError, match="wind must hold numbers"):
+        read_inputs({"wind": ["calm", "strong"]})
+    with pytest.raises(DataError, match="0 columns"):
+        read_inputs({})
+
+
+def test_an_estimator_checks_the_names_of_a_dict() -> None:
+    from prbnn import MLP, PRBNNRegressor
+
+    table = {"a": np.linspace(0, 1, 12), "b": np.linspace(1, 0, 12) ** 2}
+    model = PRBNNRegressor(MLP((2,)), tempering=1.0, steps=3, draws=3, random_state=0)
+    with pytest.warns(UserWarning):
+        model.fit(table, table["a"])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.predict(table).shape == (12,)
+    with pytest.raises(DataError, match="same order"):
+        model.predict({"b": table["b"], "a": table["a"]})

@@ -28,7 +28,7 @@ from prbnn.report.knowledge import knowledge_report, meets
 from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
 from prbnn.solution import Result, Solution
-from prbnn.table import read_inputs
+from prbnn.table import is_named, read_inputs
 from prbnn.task import Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
@@ -224,7 +224,7 @@ class Estimator(BaseEstimator):
     def _columns(self, X: Any, task: Task) -> None:
         self.n_features_in_ = len(task.columns.inputs)
         self.output_names_ = task.columns.outputs
-        if hasattr(X, "columns"):
+        if is_named(X):
             self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -233,7 +233,7 @@ class Estimator(BaseEstimator):
         check_is_fitted(self, "posterior_")
         values, names = read_inputs(X)
         expected = self.posterior_.columns.inputs
-        if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+        if is_named(X) and hasattr(self, "feature_names_in_"):
             missing = [name for name in expected if name not in names]
             extra = [name for name in names if name not in expected]
             if missing or extra:

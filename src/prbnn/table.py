@@ -1,8 +1,8 @@
-"""Data at the edge: numpy, pandas or polars in, checked float64 arrays and column names out."""
+"""Data at the edge: arrays, data frames or dicts of columns in, checked arrays and names out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -14,10 +14,13 @@ from prbnn.errors import DataError, NotNumbersError
 def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
     """A (rows, columns) float64 array and its column names.
 
-    Names come from a data frame or from ``names``; bare arrays are called x (one column) or x0, x1...
+    Names come from a data frame, from a dict of columns or from ``names``; bare arrays are called x (one
+    column) or x0, x1...
 
     >>> read_inputs([[1, 2], [3, 4]])[1]
     ('x0', 'x1')
+    >>> read_inputs({"age": [1, 3], "water": [2, 4]})[1]
+    ('age', 'water')
     """
     frame = _as_frame(x)
     if frame is not None:
@@ -40,6 +43,11 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
     _check_names(found, "X")
     _check_finite(values, found)
     return values, found
+
+
+def is_named(x: Any) -> bool:
+    """Whether a table brings the names of its columns."""
+    return hasattr(x, "columns") or isinstance(x, Mapping)
 
 
 def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -89,8 +97,22 @@ def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
             )
 
 
+def _of_columns(table: Mapping) -> tuple[np.ndarray, tuple[str, ...]]:
+    names = tuple(str(name) for name in table)
+    _check_names(names, "the table")
+    columns = [_numbers(column, name) for name, column in zip(names, table.values(), strict=True)]
+    if not columns:
+        raise DataError("X has 0 columns; at least one input is needed (0 feature(s) found)")
+    shapes = {name: column.shape for name, column in zip(names, columns, strict=True)}
+    if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) > 1:
+        raise DataError(f"the columns of a table have one length, got shapes {shapes}")
+    return np.column_stack(columns), names
+
+
 def _as_frame(table: Any) -> tuple[np.ndarray, tuple[str, ...]] | None:
-    """Values and names of a data frame of any kind; None for anything else."""
+    """Values and names of a data frame of any kind or a dict of columns; None for anything else."""
+    if isinstance(table, Mapping):
+        return _of_columns(table)
     if hasattr(table, "columns"):
         _check_names(tuple(str(column) for column in table.columns), "the table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)

@@ -440,6 +440,14 @@ CASES = [
         score=lambda truth: truth.value(flag=0) - 0.5 - truth.value(flag=1),
     ),
     Case(
+        "compare below by a text",
+        Compare({"flag": 1}, below={"flag": 0}, by="0.1*x", where=WHERE),
+        Compare({"flag": 1}, below={"flag": 0}, by="0.2*x", where=WHERE),
+        obeys=[0, 1, 0, 1, -1],
+        breaks=[0, 1, 0, 1, 1],
+        score=lambda truth: truth.value(flag=0) - 0.1 * truth.x - truth.value(flag=1),
+    ),
+    Case(
         "compare above the row itself",
         Compare({"x": "x + 0.2*(2 - x)"}, above={}, by=0.05, where=WHERE),
         Compare({"x": "1.5"}, above={}, by=0.1, where=WHERE),

@@ -303,7 +303,16 @@ def test_a_comparison_within_needs_by() -> None:
 
 
 def test_a_comparison_by_a_negative_amount_is_refused() -> None:
-    assert "by must be 0 or above" in refusal(lambda: Compare({"x": 1}, below={}, by=-1))
+    for by in (-1, True):
+        assert "by must be 0 or above" in refusal(lambda by=by: Compare({"x": 1}, below={}, by=by))
+    assert "by must be a finite number" in refusal(lambda: Compare({"x": 1}, below={}, by=None))  # type: ignore[arg-type]
+
+
+def test_a_comparison_by_a_text_that_falls_below_zero_is_told_with_its_place() -> None:
+    message = refusal_when_bound(Compare({"x": 1}, below={"x": 0}, by="x - 0.5"))
+    assert "by is below 0 at" in message
+    assert "maximum(0, ...)" in message
+    assert "is not a column" in refusal_when_bound(Compare({"x": 1}, below={"x": 0}, by="heat"))
 
 
 def test_a_comparison_needs_mappings() -> None:

@@ -129,3 +129,34 @@ def landing(
             f"got {sizes!r}"
         )
     run(source.value, data, flights, seed, wanted or None, json, out)
+
+
+class SolarSource(StrEnum):
+    """Where the records of the solar study come from."""
+
+    plant = "plant"
+    csv = "csv"
+
+
+@study_app.command()
+def solar(
+    source: Annotated[
+        SolarSource, typer.Option(help="A simulated plant, or recorded ones.")
+    ] = SolarSource.plant,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that holds pv_pvops_sandia and pv_india_kaggle.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Of csv's training days, so many.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of plant, split and training.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("solar.png"),
+) -> None:
+    """Solar: AC power of an inverter that derates when hot, with and without knowledge.
+
+    Example: prbnn study solar --seed 1 --json records.json
+    """
+    from prbnn.cli.solar import study as run
+
+    run(source.value, data, share, seed, json, out)

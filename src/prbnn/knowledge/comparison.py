@@ -21,17 +21,20 @@ class Compare(Rule):
     - within: score = by - |r(set) - r(against)|
 
     Exactly one of ``below``, ``above`` and ``within`` holds the columns to compare against. Values
-    may be text in the columns, such as ``{"age": "age + 7"}``.
+    may be text in the columns, such as ``{"age": "age + 7"}``, and so may ``by``, read at the point as
+    it is before columns are set.
 
     >>> Compare({"derate": 1}, below={"derate": 0}).describe()
     'output at derate=1 below that at derate=0'
+    >>> Compare({"derate": 1}, below={"derate": 0}, by="0.2 * sun").describe()
+    'output at derate=1 below that at derate=0 by 0.2 * sun'
     """
 
     set: Changes
     below: Changes | None = None
     above: Changes | None = None
     within: Changes | None = None
-    by: float = 0.0
+    by: Bound = 0.0
 
     def __post_init__(self) -> None:
         given = [n for n in ("below", "above", "within") if getattr(self, n) is not None]
@@ -45,7 +48,9 @@ class Compare(Rule):
                 raise KnowledgeError(f"Compare: changes are a mapping of columns, got {changes!r}")
             for column, value in changes.items():
                 check_bound(self, value, f"the value of {column!r}")
-        if not (is_number(self.by) and self.by >= 0):
+        check_bound(self, self.by, "by")
+        stated = not (isinstance(self.by, str) or callable(self.by))
+        if stated and not (is_number(self.by) and self.by >= 0):
             raise KnowledgeError(f"Compare: by must be 0 or above, got {self.by!r}")
         if self.relation == "within" and self.by == 0:
             raise KnowledgeError("Compare: within= needs by=, the largest difference allowed")
@@ -65,7 +70,7 @@ class Compare(Rule):
         def side(changes: Changes) -> str:
             return ", ".join(f"{c}={bound_text(v)}" for c, v in changes.items()) or "the row itself"
 
-        by = f" by {self.by:g}" if self.by else ""
+        by = f" by {bound_text(self.by)}" if self.by else ""
         return (
             f"{_subject(self)} at {side(self.set)} {self.relation} that at {side(self.against)}{by}"
         )

@@ -71,7 +71,7 @@ class Comparison(Model):
     set: dict[Text, Formula]
     relation: Literal["below", "above", "within"] = Field(alias="is")
     against: dict[Text, Formula]
-    by: Number = 0.0
+    by: Formula = 0.0
 
 
 class StrengthModel(Model):

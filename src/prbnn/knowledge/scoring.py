@@ -394,7 +394,8 @@ def _moved(points: np.ndarray, index: int, step: float) -> np.ndarray:
 @_bind.register(comparison.Compare)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
     quantity, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
-    by = np.full(len(points), rule.by / unit)
+    by = at_points(rule.by, columns, points, "by") / unit
+    _check_by(columns, points, by * unit)
     limits = {
         "below": {"upper": -by},
         "above": {"lower": by},
@@ -409,6 +410,17 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
         ),
         quantity=quantity,
     )
+
+
+def _check_by(columns: Columns, points: np.ndarray, by: np.ndarray) -> None:
+    wrong = np.flatnonzero(by < 0)
+    if len(wrong):
+        place = points[wrong[0]]
+        at = ", ".join(f"{n}={v:g}" for n, v in zip(columns.inputs, place, strict=True))
+        raise KnowledgeError(
+            f"by is below 0 at {len(wrong)} of {len(points)} points of the region, first at {at}: "
+            f"{by[wrong[0]]:g}; narrow `where`, or write maximum(0, ...)"
+        )
 
 
 def _changed(changes: Any, columns: Columns, points: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.errors import is_number
 from prbnn.knowledge.claims import (
     ROUNDING,
     Claim,
@@ -176,11 +177,13 @@ def _compare(
     second: np.ndarray,
 ) -> None:
     subject = subject_of(rule, columns)
-    lower, upper = {
-        "below": (-np.inf, -rule.by),
-        "above": (rule.by, np.inf),
-        "within": (-rule.by, rule.by),
-    }[rule.relation]
+    # text is not below 0 anywhere: as 0 it claims less than it says, and accuses nobody wrongly
+    stated = is_number(rule.by)
+    by = float(rule.by) if stated else 0.0
+    most = by if stated else np.inf
+    lower, upper = {"below": (-np.inf, -by), "above": (by, np.inf), "within": (-most, most)}[
+        rule.relation
+    ]
     for step in steps_of(rule, columns):
         for left, right in zip(first, second, strict=True):
             ends = (subject, step, _key(left)), (subject, step, _key(right))

@@ -1,0 +1,170 @@
+"""The solar study on a small scale: splits, true rules, cells by hand, the command."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.studies.test_solar_readers import hourly, write_pvops
+from typer.testing import CliRunner
+
+from prbnn import MLP
+from prbnn.cli.main import app
+from prbnn.knowledge.expressions import parse
+from prbnn.studies.solar import inverter, plant, sources, study
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+SMALL = {"network": MLP((4,)), "steps": 30, "draws": 20, "batch_size": 64, "tempering": 0.2}
+
+
+@pytest.fixture(scope="module")
+def source():
+    whole = sources.simulated(3)
+    return replace(whole, train=whole.train[::20], test=whole.test[::10])
+
+
+@pytest.fixture(scope="module")
+def pair(source):
+    return study.study(source, lambda text: None, **SMALL)
+
+
+def test_inputs_and_rows_are_the_papers():
+    source = sources.simulated(0)
+    flags = ("IGBT_derate", "IGBT_off", "curtail_utility", "curtail_on", "P_watts", "Feeder_B")
+    assert source.columns == (*flags, "WS", "IPOA", "day_label", "time_label")
+    assert (len(source.train), len(source.test)) == (20_698, 6_505)
+    assert source.table(source.test)["IPOA"].shape == (6_505,)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_what_the_plate_says_is_true_of_the_plant(seed):
+    """Knowledge must be true: beside what would have been delivered without the limit."""
+    records = sources.simulated(seed).simulation.records
+    columns = dict(zip(plant.COLUMNS, records.inputs.T, strict=True))
+    derated = (columns["IGBT_derate"] > 0) & (columns["IGBT_off"] == 0)
+    lost = records.possible - records.delivered
+    by = parse(sources.DERATE_COSTS).evaluate(columns)
+    asked = derated & (by > 0)
+    assert asked.sum() > 300
+    assert np.mean(lost[asked] >= by[asked]) > 0.97
+    off = columns["IGBT_off"] > 0
+    least = np.minimum(records.possible, inverter.LIMIT_AT_OFF * inverter.RATING)
+    assert np.mean(least[off] >= parse(sources.OFF_COSTS).evaluate(columns)[off]) > 0.97
+
+
+def test_the_papers_rules_say_the_sign_alone():
+    assert [rule.by for rule in sources.comparisons(by_plate=False)] == [0.0, 0.0]
+    assert [rule.label for rule in sources.comparisons()] == [
+        "derating lowers power",
+        "off lowers power",
+        "off takes no power",
+    ]
+
+
+def test_periods_are_the_papers_hours(source):
+    found = study.periods(source)
+    hour = source.minute[source.test] / 60
+    assert (hour[found["daytime"]].min(), hour[found["daytime"]].max()) == (9.5, 16.75)
+    assert (hour[found["peak"]].min(), hour[found["peak"]].max()) == (10, 13.75)
+    flags = source.inputs[source.test][:, :2].sum(axis=1) > 0
+    np.testing.assert_array_equal(found["derated"], flags)
+    np.testing.assert_array_equal(found["normal"], ~flags)
+
+
+def test_cells_by_hand(source, pair):
+    plain = pair[0]
+    truth, scale = source.power[source.test], np.ptp(source.power[source.train])
+    cells = {cell.period: cell for cell in plain.cells}
+    assert list(cells) == ["all", "daytime", "peak", "derated", "normal"]
+    peak = study.periods(source)["peak"]
+    wanted = np.mean(((plain.mean - truth)[peak] / scale) ** 2)
+    assert cells["peak"].mse == pytest.approx(wanted)
+    assert cells["peak"].rmse == pytest.approx(wanted**0.5)
+    assert cells["peak"].rows == peak.sum()
+    assert cells["derated"].rows + cells["normal"].rows == cells["all"].rows
+    assert all(0 < cell.crps < 2 for cell in plain.cells)
+
+
+def test_every_rule_is_measured_for_both_models(source, pair):
+    for outcome, name in zip(pair, study.MODELS, strict=True):
+        assert [rule.rule for rule in outcome.rules] == [rule.label for rule in source.rules]
+        assert {rule.model for rule in outcome.rules} == {name}
+        assert all(0 <= rule.violations_of_mean <= rule.points for rule in outcome.rules)
+    # thirty steps teach a plain network nothing about what a flag costs
+    assert pair[0].rules[1].share_of_draws_violating == 1.0
+
+
+def test_a_plain_model_knows_no_rules(source, pair):
+    assert len(pair[0].model.knowledge_report_) == 0
+    assert len(pair[1].model.knowledge_report_) == len(source.rules)
+
+
+def test_recorded_plants_split_by_days(tmp_path):
+    write_pvops(tmp_path / "pv_pvops_sandia", hourly(240))
+    (whole,), (tenth,) = (sources.recorded(tmp_path, share, 0) for share in (1.0, 0.2))
+    assert not set(whole.day[whole.train]) & set(whole.day[whole.test])
+    np.testing.assert_array_equal(whole.test, tenth.test)
+    assert set(tenth.train) < set(whole.train)
+    assert (len(whole.train), len(tenth.train)) == (180, 36)
+    assert whole.derated is None
+    assert "derated" not in study.periods(whole)
+
+
+class TestCommand:
+    @pytest.fixture
+    def quick(self, monkeypatch):
+        fit = study.fit
+        monkeypatch.setattr(study, "fit", lambda *args, **options: fit(*args, **SMALL))
+
+    def check(self, result, records, picture):
+        assert result.exit_code == 0, result.output
+        read = json.loads(records.read_text(), parse_constant=pytest.fail)
+        errors = [record for record in read if record["table"] == "errors"]
+        rules = [record for record in read if record["table"] == "rules"]
+        assert {"source", "model", "period", "rows", "mse", "rmse", "crps"} <= set(errors[0])
+        assert {"rule", "violations_of_mean", "share_of_draws_violating"} <= set(rules[0])
+        assert {record["model"] for record in read} == {"BNN", "PR-BNN"}
+        assert picture.stat().st_size > 20_000
+        return errors
+
+    def test_the_simulated_plant(self, quick, monkeypatch, tmp_path, source):
+        monkeypatch.setattr(sources, "simulated", lambda seed: source)
+        records, picture = tmp_path / "records.json", tmp_path / "solar.png"
+        command = ["study", "solar", "--json", str(records), "--out", str(picture)]
+        result = CliRunner().invoke(app, command)
+        errors = self.check(result, records, picture)
+        assert {r["period"] for r in errors} == {"all", "daytime", "peak", "derated", "normal"}
+        for expected in ("[0.0037 -> 0.0017]", "[0.0450 -> 0.0212]", "off lowers power"):
+            assert expected in result.output
+
+    def test_recorded_plants(self, quick, tmp_path):
+        rows = hourly(240)
+        for row in rows:
+            row[2] = 15 * row[4]
+        write_pvops(tmp_path / "pv_pvops_sandia", rows)
+        records, picture = tmp_path / "records.json", tmp_path / "solar.png"
+        command = ["study", "solar", "--source", "csv", "--data", str(tmp_path), "--share", "0.5"]
+        result = CliRunner().invoke(app, [*command, "--json", str(records), "--out", str(picture)])
+        errors = self.check(result, records, picture)
+        assert {record["source"] for record in errors} == {"pvops R10"}
+        assert "more sun, more power" in result.output
+
+    def test_what_is_missing_is_told(self, tmp_path):
+        runner = CliRunner()
+        assert "--data" in runner.invoke(app, ["study", "solar", "--source", "csv"]).output
+        command = ["study", "solar", "--source", "csv", "--data", str(tmp_path)]
+        result = runner.invoke(app, command)
+        assert result.exit_code == 2
+        assert "holds neither" in result.output
+        assert runner.invoke(app, ["study", "solar", "--share", "0"]).exit_code == 2
+
+
+@pytest.mark.skipif(not (DATA / "pv_pvops_sandia").is_dir(), reason="no recorded plants at hand")
+def test_rules_speak_of_columns_that_are_there_and_hold_for_most_records():
+    for source in sources.recorded(DATA, 0.1, 0):
+        assert {"irradiance", "module"} <= set(source.columns)
+        most = sources.RATINGS[source.name]
+        assert 0.6 * most < source.power.max() <= most
+        dark = source.irradiance <= 0
+        assert (source.power[dark] <= sources.DUSK * most).all()
