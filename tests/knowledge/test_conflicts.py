@@ -345,3 +345,14 @@ def obeyed(draw: Any) -> list[Rule]:
 @given(obeyed())
 def test_rules_that_some_function_obeys_never_conflict(rules: list[Rule]) -> None:
     assert conflicts(rules, TABLE) == []
+
+
+def test_a_difference_in_text_accuses_nobody_wrongly() -> None:
+    rules = [
+        Compare({"x": 1}, below={"x": 0}, by="3 * x", name="falls"),
+        Compare({"x": 1}, within={"x": 0}, by="x + 1", name="near"),
+    ]
+    table = Columns(("x",), ("y",), np.linspace(0, 1, 9)[:, None], np.linspace(0, 9, 9)[:, None])
+    assert conflicts(rules, table) == []
+    opposed = [rules[0], Compare({"x": 1}, above={"x": 0}, by=1, name="rises")]
+    assert [set(found.rules) for found in conflicts(opposed, table)] == [{"falls", "rises"}]

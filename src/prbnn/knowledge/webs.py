@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.errors import is_number
 from prbnn.knowledge.claims import (
     ROUNDING,
     Claim,
@@ -178,9 +177,8 @@ def _compare(
 ) -> None:
     subject = subject_of(rule, columns)
     # text is not below 0 anywhere: as 0 it claims less than it says, and accuses nobody wrongly
-    stated = is_number(rule.by)
-    by = float(rule.by) if stated else 0.0
-    most = by if stated else np.inf
+    by = rule.by if isinstance(rule.by, int | float) else 0.0
+    most = by if isinstance(rule.by, int | float) else np.inf
     lower, upper = {"below": (-np.inf, -by), "above": (by, np.inf), "within": (-most, most)}[
         rule.relation
     ]

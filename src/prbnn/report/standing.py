@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.errors import KnowledgeError, is_number
+from prbnn.errors import KnowledgeError
 from prbnn.knowledge.association import CLEAR, Association, association
 from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside, naming, subject_of
@@ -182,9 +182,9 @@ def _comparison(rule: Compare, columns: Columns, here: np.ndarray) -> str:
         means.append(float(target[match].mean()))
         told.append(f"{means[-1]:.3g} with {_side(side)} ({match.sum()} rows)")
     gap = means[0] - means[1]
-    if not is_number(rule.by):
+    by = rule.by
+    if not isinstance(by, int | float):
         return f"mean {subject} {' and '.join(told)}; by how much, the rule says row by row"
-    by = float(rule.by)
     holds = {"below": gap <= -by, "above": gap >= by, "within": abs(gap) <= by}
     verdict = "with the rule" if holds[rule.relation] else "against the rule"
     return f"mean {subject} {' and '.join(told)}; {verdict}, other columns aside"
