@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+# what a shell calls a program that Ctrl-C has ended
+DROPPED = 130
 _asked = False
 
 
@@ -24,8 +27,11 @@ def graceful(said: str = "stopping; press Ctrl-C again to drop everything") -> G
 
     def ask(number: int, frame: Any) -> None:
         global _asked
+        if _asked:
+            # not an exception: it would unwind through compiled code that is still running
+            print("\ndropped", file=sys.stderr, flush=True)
+            os._exit(DROPPED)
         _asked = True
-        signal.signal(signal.SIGINT, usual)
         print(f"\n{said}", file=sys.stderr, flush=True)
 
     _asked = False

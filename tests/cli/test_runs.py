@@ -108,7 +108,7 @@ def test_a_report(run: Path) -> None:
 def test_data_says_how_a_file_is_read(here: Path) -> None:
     told = command("data", "plant.csv", "--json", "data.json")
     assert "120 rows, 2 columns" in told
-    assert "prbnn fit plant.csv --target 'power'" in told
+    assert "prbnn fit plant.csv --target power" in told
     assert [c["kind"] for c in json.loads(Path("data.json").read_text())["columns"]] == [
         "number"
     ] * 2
@@ -157,13 +157,39 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
     assert "power" in command("predict", "cut", "plant.csv")
 
 
-def test_one_interrupt_asks_and_a_second_one_stops() -> None:
+def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
     with graceful():
         assert not asked()
         os.kill(os.getpid(), signal.SIGINT)
         assert asked()
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+        assert not left
+        os.kill(os.getpid(), signal.SIGINT)
+        assert left == [130]
     assert not asked()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_plain_network_that_was_interrupted_is_left_out(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = iter([False] * 4 + [True] * 99)
+    monkeypatch.setattr(sys.modules["prbnn.fit"], "asked", lambda: next(stops))
+    told = fitted("--knowledge", "rules.yaml", "--out", "half")
+    assert "the plain network was interrupted" in told
+    assert not (here / "half" / "plain.prbnn").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_fit(here: Path) -> None:
+    Path("taken").write_text("")
+    assert "taken" in fitted("--out", "taken", code=2)
+    assert "nowhere" in fitted("--json", "nowhere/fit.json", code=2)
+
+
+def test_names_are_shown_as_they_are(here: Path) -> None:
+    Path("odd.csv").write_text("Druck [bar],P [/h],y\n1,2,3\n2,3,4\n")
+    told = command("data", "odd.csv")
+    assert "Druck [bar]" in told
+    assert "P [/h]" in told

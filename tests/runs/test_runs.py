@@ -244,3 +244,75 @@ def test_classes_are_fitted_kept_and_watched(plan: Plan, folder: Path) -> None:
     frame.to_csv(path, index=False)
     seen = watched(again, path, false_alarms=0.05)
     assert seen.table["flagged"][0]
+
+
+def test_equal_rows_are_on_one_side_of_the_split(plan: Plan, folder: Path) -> None:
+    frame = pandas.concat([table(60)] * 3)
+    done = prepare(mistaken(plan, folder, frame))
+    sides: dict[tuple, set] = {}
+    for row, side in zip(done.inputs, done.held_out, strict=True):
+        sides.setdefault(tuple(row), set()).add(bool(side))
+    assert all(len(side) == 1 for side in sides.values())
+    assert 0.15 < done.held_out.mean() < 0.25
+    assert any("120 rows repeat another one" in note for note in done.notes)
+
+
+def test_no_class_is_held_out_whole(plan: Plan, folder: Path) -> None:
+    for seed in range(8):
+        label = np.array(["low"] * 158 + ["azz", "zzz"])
+        frame = table().assign(power=label)
+        done = prepare(mistaken(plan, folder, frame, knowledge=None, seed=seed))
+        assert set(done.targets[~done.held_out]) == {"low", "azz", "zzz"}
+
+
+def test_rows_keep_their_numbers_in_the_file(plan: Plan, folder: Path) -> None:
+    frame = table()
+    frame.loc[:49, "sun"] = np.nan
+    done = prepare(mistaken(plan, folder, frame, missing="drop"))
+    assert done.rows.tolist() == list(range(51, 161))
+
+
+def test_whole_numbers_as_classes_have_the_same_names_with_holes(plan: Plan, folder: Path) -> None:
+    from prbnn.runs.preparing import read_target
+
+    whole = pandas.DataFrame({"y": [0, 1, 1]})
+    holes = pandas.DataFrame({"y": [0, 1, None]})
+    assert read_target(whole, "y", True, "drop")[0].tolist() == ["0", "1", "1"]
+    assert read_target(holes, "y", True, "drop")[0].tolist()[:2] == ["0", "1"]
+
+
+def test_what_became_of_a_column_that_a_rule_names(plan: Plan, folder: Path) -> None:
+    (folder / "site.yaml").write_text("knowledge:\n  - {name: rising, increasing: site}\n")
+    wanted = replace(plan, knowledge=str(folder / "site.yaml"))
+    with pytest.raises(KnowledgeError, match="site: one 0/1 column each for north, south"):
+        prepare(wanted)
+    with pytest.raises(KnowledgeError, match="'site' was left out of the inputs"):
+        prepare(replace(wanted, drop=("site",)))
+
+
+def test_rules_on_classes_may_not_contradict_each_other(plan: Plan, folder: Path) -> None:
+    frame = table().assign(power=lambda t: np.where(t["sun"] > 500, "high", "low"))
+    (folder / "clash.yaml").write_text("knowledge: [{at_least: 0.9}, {at_most: 0.5}]")
+    with pytest.raises(InfeasibleError, match="contradict"):
+        prepare(mistaken(plan, folder, frame, knowledge=str(folder / "clash.yaml")))
+
+
+def test_a_damaged_folder_is_told(run: Run, folder: Path, tmp_path: Path) -> None:
+    for name in ("model.prbnn", "run.json"):
+        (tmp_path / name).write_bytes((folder / "run" / name).read_bytes())
+    (tmp_path / "rows.safetensors").write_bytes(b"cut")
+    with pytest.raises(DataError, match="damaged"):
+        open_run(tmp_path)
+
+
+def test_rows_far_from_the_training_rows_are_told(run: Run, folder: Path) -> None:
+    table(5).assign(sun=5000.0).to_csv(folder / "far.csv", index=False)
+    _, notes = predictions(run, folder / "far.csv")
+    assert any("5 row(s) lie outside what the fit has seen of 'sun'" in note for note in notes)
+
+
+def test_few_ordinary_rows_are_flagged(run: Run, folder: Path) -> None:
+    table(2000, seed=5).to_csv(folder / "ordinary.csv", index=False)
+    seen = watched(run, folder / "ordinary.csv", false_alarms=0.1)
+    # calibrated on 32 rows: the rate found is Beta(4, 29) about its mean of .12, and some
+    assert 0.01 < seen.table["flagged"].mean() < 0.32

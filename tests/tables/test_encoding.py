@@ -125,7 +125,7 @@ def test_missing_values_can_be_filled_as_the_fit_learned() -> None:
 
 def test_a_missing_date_cannot_be_made_up() -> None:
     frame = TABLE.assign(when=[None, *TABLE["when"][1:]])
-    with pytest.raises(DataError, match="column 'when' is a date with 1 missing"):
+    with pytest.raises(DataError, match="column 'when' has 1 missing value.*a date"):
         apply(learn(frame, "impute"), frame)
 
 
@@ -147,3 +147,59 @@ def test_inputs_are_chosen_by_name() -> None:
         chosen(TABLE, "rating", ("snu",))
     with pytest.raises(DataError, match="'rating' is the target"):
         chosen(TABLE, "rating", ("rating",))
+
+
+def dated(*texts: str) -> pandas.DataFrame:
+    return pandas.DataFrame({"when": texts, "x": range(len(texts))})
+
+
+@pytest.mark.parametrize(
+    ("texts", "days"),
+    [
+        (("13/01/2025", "03/05/2025"), [13, 123]),
+        (("01/13/2025", "05/03/2025"), [13, 123]),
+        (("13.01.2025 08:30", "03.05.2025 09:00"), [13, 123]),
+        (("2025-01-13T08:30:00+01:00", "2025-05-03T08:30:00+02:00"), [13, 123]),
+    ],
+)
+def test_dates_are_read_the_way_the_whole_column_is_written(
+    texts: tuple[str, ...], days: list[float]
+) -> None:
+    encoding = learn(dated(*texts))
+    assert numbers(dated(*texts), encoding)["when_day_of_year"] == days
+    # one row alone could be read either way; the fit has settled it
+    assert numbers(dated(texts[1]), encoding)["when_day_of_year"] == days[1:]
+
+
+def test_dates_that_could_be_read_either_way_are_told() -> None:
+    with pytest.raises(DataError, match="the day or the month may come first"):
+        learn(dated("03/05/2025", "04/06/2025"))
+    encoding = learn(dated("2025-01-13", "2025-02-01"))
+    with pytest.raises(DataError, match="'13.02.2025', which is no date as the fit has seen"):
+        apply(encoding, dated("13.02.2025"))
+
+
+def test_ranges_are_categories_and_clock_times_are_hours() -> None:
+    frame = pandas.DataFrame(
+        {"bin": ["1-5", "6-10", "11-20"], "clock": ["08:30", "09:00", "10:15"]}
+    )
+    assert learn(frame).inputs == ("bin=1-5", "bin=11-20", "bin=6-10", "clock_hour")
+    assert numbers(frame, learn(frame))["clock_hour"] == [8.5, 9.0, 10.25]
+
+
+def test_numbers_that_cannot_be_read_are_told_and_not_left_out() -> None:
+    frame = pandas.DataFrame({"share": [f"{k},5 %" for k in range(30)], "x": range(30)})
+    with pytest.raises(DataError, match="'share' looks like numbers that cannot be read"):
+        learn(frame)
+
+
+def test_what_fills_holes_comes_from_training_rows_alone() -> None:
+    frame = pandas.DataFrame({"sun": [1.0, 2.0, 3.0, 900.0, np.nan]})
+    train = np.array([True, True, True, False, False])
+    assert numbers(frame, learn(frame, "impute", train))["sun"][-1] == 2.0
+
+
+def test_how_missing_values_are_treated_can_be_chosen_anew() -> None:
+    encoding = learn(TABLE)
+    assert apply(encoding, HOLES, missing="impute").values.shape == (4, 9)
+    assert apply(encoding, HOLES, missing="drop").rows.tolist() == [0]

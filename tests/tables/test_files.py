@@ -82,3 +82,26 @@ def test_parquet(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs the parquet extra")
     TABLE.to_parquet(tmp_path / "data.parquet")
     pandas.testing.assert_frame_equal(read_file(tmp_path / "data.parquet")[0], TABLE)
+
+
+def test_rows_longer_than_the_line_of_names_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("b,y\n1,7,1\n2,8,1\n")
+    with pytest.raises(DataError, match="as many cells as there are column names"):
+        read_file(path)
+    path.write_text("b,y\n1,7,\n2,8,\n")
+    assert read_file(path)[0]["y"].tolist() == [7, 8]
+
+
+def test_a_night_of_zeros_does_not_hide_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    rows = ["0;5"] * 3000 + ["12,5;6"] * 10 + ["1.649,75;7"]
+    path.write_text("power;x\n" + "\n".join(rows))
+    assert read_file(path)[0]["power"].iloc[-2:].tolist() == [12.5, 1649.75]
+
+
+def test_question_marks_and_dashes_are_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n1,?\n-,2\n-3,4\n")
+    frame = read_file(path)[0]
+    assert frame.isna().sum().tolist() == [1, 1]

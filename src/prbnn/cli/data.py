@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,43 +19,45 @@ if TYPE_CHECKING:
 
 def run(data: Path, records: Path | None) -> None:
     """Every column: what it holds, how it would be used, what is missing."""
-    from prbnn.tables.encoding import learn
+    from prbnn.runs.records import write_record
     from prbnn.tables.files import read_file
 
     with telling():
         frame, notes = read_file(data)
-        encoding = learn(frame, "drop")
-    lines = [_line(frame[column.name], column) for column in encoding.columns]
-    if records is not None:
-        record = {"rows": len(frame), "columns": lines, "notes": notes}
-        records.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
-    console = Console()
-    console.print(f"{data}: {len(frame)} rows, {frame.shape[1]} columns", highlight=False)
+        lines = [_line(frame[name], str(name)) for name in frame.columns]
+        if records is not None:
+            write_record(records, {"rows": len(frame), "columns": lines, "notes": notes})
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{data}: {len(frame)} rows, {frame.shape[1]} columns")
     for note in notes:
-        console.print(f"- {note}", highlight=False, markup=False)
+        console.print(f"- {note}")
     table = Table(header_style="bold")
     for heading in ("column", "kind", "missing", "values", "used as"):
         table.add_column(heading, justify="right" if heading == "missing" else "left")
     for line in lines:
         missing = f"{line['missing']}" if line["missing"] else ""
-        table.add_row(line["column"], line["kind"], missing, line["values"], line["used_as"])
+        cells = (line["column"], line["kind"], missing, line["values"], line["used_as"])
+        table.add_row(*map(escape, cells))
     console.print(table)
     repeated = int(frame.duplicated().sum())
     if repeated:
-        console.print(f"{repeated} rows repeat an earlier one.", highlight=False)
-    target = str(frame.columns[-1])
-    console.print("Next, with the column you want to predict:", highlight=False)
-    console.print(f"  prbnn knowledge new {data} --target {target!r}", highlight=False)
-    console.print(
-        f"  prbnn fit {data} --target {target!r} --knowledge knowledge.yaml --out run",
-        highlight=False,
-    )
+        console.print(f"{repeated} rows repeat an earlier one.")
+    file, target = shlex.quote(str(data)), shlex.quote(str(frame.columns[-1]))
+    console.print("Next, with the column you want to predict:")
+    console.print(f"  prbnn knowledge new {file} --target {target}")
+    console.print(f"  prbnn fit {file} --target {target} --knowledge knowledge.yaml --out run")
 
 
-def _line(series: pd.Series, column: Any) -> dict[str, Any]:
+def _line(series: pd.Series, name: str) -> dict[str, Any]:
+    from prbnn.tables.encoding import Column, read_column
+
+    try:
+        column = read_column(series, name)
+    except DataError as error:
+        column = Column(name, "left out", because=f"mend it: {error}")
     present = series.dropna()
     if column.kind == "number":
-        low, middle, high = (present.quantile(q) for q in (0, 0.5, 1))
+        low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))
         values = f"{low:.6g} to {high:.6g}, half below {middle:.6g}"
     elif column.kind == "date":
         values = f"from {present.min()} to {present.max()}"

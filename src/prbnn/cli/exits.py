@@ -29,6 +29,8 @@ def telling() -> Generator[None]:
         _leave(str(error), DIVERGED)
     except (DataError, KnowledgeError, ModelFileError) as error:
         _leave(str(error), BAD_INPUT)
+    except OSError as error:
+        _leave(f"{error.filename}: {error.strerror}", BAD_INPUT)
 
 
 def _leave(message: str, code: int) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
@@ -17,6 +16,7 @@ from prbnn.errors import nearest
 from prbnn.interruption import graceful
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import prepare
+from prbnn.runs.records import write_record
 from prbnn.runs.run import Run, fit
 
 ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
@@ -58,7 +58,7 @@ def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) 
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
 def _above_zero(text: str) -> bool:
@@ -70,37 +70,50 @@ def _above_zero(text: str) -> bool:
 
 def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
     """Read, fit, save, and say what came of it."""
-    console = Console(quiet=quiet)
+    console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
     began = time.perf_counter()
     with telling():
+        _check_places(out, records)
         prepared = prepare(plan)
         rows, width = prepared.inputs.shape
         console.print(
             f"{rows} rows, {width} input columns, target {plan.target!r}", highlight=False
         )
         for note in prepared.notes:
-            console.print(f"- {escape(note)}", highlight=False)
+            console.print(f"- {note}")
 
         def say(what: str) -> None:
-            console.print(f"{what} ...", highlight=False)
+            console.print(f"{what} ...")
 
         with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
             done = fit(prepared, say, False if quiet else None)
         done.save(out)
-    scores = done.scores()
-    if records is not None:
-        record = _record(done, scores, time.perf_counter() - began)
-        records.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+        scores = done.scores()
+        if records is not None:
+            write_record(records, _record(done, scores, time.perf_counter() - began))
+    for note in done.notes[len(prepared.notes) :]:
+        console.print(f"- {note}")
     if prepared.rules:
-        console.print(str(done.model.knowledge_report_), highlight=False, markup=False)
+        console.print(str(done.model.knowledge_report_))
     elif done.model.result_.status != "converged":
-        console.print(str(done.model.result_), highlight=False, markup=False)
+        console.print(str(done.model.result_))
     console.print(score_table(done, scores))
-    console.print(f"Saved in {out}. Next:", highlight=False)
-    console.print(f"  prbnn report {out}", highlight=False)
-    console.print(f"  prbnn predict {out} new.csv --out predictions.csv", highlight=False)
+    folder = shlex.quote(str(out))
+    console.print(f"Saved in {out}. Next:")
+    console.print(f"  prbnn report {folder}")
+    console.print(f"  prbnn predict {folder} new.csv --out predictions.csv")
     if done.model.result_.status == "interrupted":
-        console.print(f"To train to the end: {plan.command(str(out))}", highlight=False)
+        console.print(f"To train to the end: {plan.command(str(out))}")
+
+
+def _check_places(out: Path, records: Path | None) -> None:
+    """Whether results can be written is known before they are made."""
+    out.mkdir(parents=True, exist_ok=True)
+    for place in (out / ".trial", *(() if records is None else (records,))):
+        there = place.exists()
+        place.open("a").close()
+        if not there:
+            place.unlink()
 
 
 def score_table(done: Run, scores: dict[str, dict[str, float]]) -> Table:

@@ -21,7 +21,7 @@ from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.sequence import Along
 from prbnn.knowledge.starter import starter
 from prbnn.report.standing import Standing, standings
-from prbnn.runs.preparing import read_target
+from prbnn.runs.preparing import outputs_of, read_target
 from prbnn.tables.encoding import apply, learn
 from prbnn.tables.files import read_file
 
@@ -113,9 +113,8 @@ def _targets(frame: Any, names: Sequence[str]) -> tuple[tuple[str, ...], np.ndar
     read = [read_target(frame, name, classes=False, missing="drop") for name in names]
     there = np.all([found for _, found in read], axis=0)
     if len(read) == 1 and read[0][0].dtype.kind != "f":
-        labels = np.unique(read[0][0][there])
-        labels = labels[len(labels) == 2 :]
-        return tuple(map(str, labels)), (read[0][0][:, None] == labels).astype(float), there
+        outputs, values = outputs_of(names[0], read[0][0])
+        return outputs, values, there
     for name, (values, _) in zip(names, read, strict=True):
         if values.dtype.kind != "f":
             raise DataError(f"the target {name!r} holds text; check one such target at a time")

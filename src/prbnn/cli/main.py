@@ -150,6 +150,9 @@ def predict(
         Path | None, typer.Option(help="Write to this file; to the terminal if left out.")
     ] = None,
     level: Level = 0.9,
+    missing: Annotated[
+        Missing | None, typer.Option(help="Missing values; as at the fit if left out.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
 ) -> None:
     """Predict new rows: mean, band, and how much of the spread more data would lessen.
@@ -158,7 +161,7 @@ def predict(
     """
     from prbnn.cli.predict import predict as job
 
-    job(run, file, out, level, json)
+    job(run, file, out, level, None if missing is None else missing.value, json)
 
 
 @app.command()
@@ -170,6 +173,9 @@ def watch(
     false_alarms: Annotated[
         float, typer.Option(min=0.0001, max=0.5, help="Share of ordinary rows that may be flagged.")
     ] = 0.01,
+    missing: Annotated[
+        Missing | None, typer.Option(help="Missing values; as at the fit if left out.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
 ) -> None:
     """Compare rows with what was expected of them; flag those that would rarely come.
@@ -178,7 +184,7 @@ def watch(
     """
     from prbnn.cli.predict import watch as job
 
-    job(run, file, out, level, false_alarms, json)
+    job(run, file, out, level, false_alarms, None if missing is None else missing.value, json)
 
 
 @app.command()

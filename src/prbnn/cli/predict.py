@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
@@ -17,29 +18,37 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def predict(run: Path, data: Path, out: Path | None, level: float, as_json: bool) -> None:
+def predict(
+    run: Path, data: Path, out: Path | None, level: float, missing: Any, as_json: bool
+) -> None:
     """A prediction with its band for every row, to a file or the terminal."""
     from prbnn.runs.applying import predictions
     from prbnn.runs.run import open_run
 
     with telling():
-        found, notes = predictions(open_run(run), data, level)
-    _tell(notes)
-    _write(found, out, as_json)
+        found, notes = predictions(open_run(run), data, level, missing)
+        _tell(notes)
+        _write(found, out, as_json)
 
 
 def watch(
-    run: Path, data: Path, out: Path | None, level: float, false_alarms: float, as_json: bool
+    run: Path,
+    data: Path,
+    out: Path | None,
+    level: float,
+    false_alarms: float,
+    missing: Any,
+    as_json: bool,
 ) -> None:
     """Every row beside what was expected of it; those that would rarely come are flagged."""
     from prbnn.runs.applying import watched
     from prbnn.runs.run import open_run
 
     with telling():
-        seen = watched(open_run(run), data, level, false_alarms)
-    _tell(seen.notes)
-    if out is not None or as_json:
-        _write(seen.table, out, as_json)
+        seen = watched(open_run(run), data, level, false_alarms, missing)
+        _tell(seen.notes)
+        if out is not None or as_json:
+            _write(seen.table, out, as_json)
     if as_json:
         return
     console = Console()
@@ -78,7 +87,7 @@ def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
 def _as_table(frame: pd.DataFrame, title: str) -> Table:
     table = Table(title=title, header_style="bold", title_justify="left")
     for name in frame.columns:
-        table.add_column(str(name))
+        table.add_column(escape(str(name)))
     for row in frame.itertuples(index=False):
-        table.add_row(*(f"{c:.4g}" if isinstance(c, float) else str(c) for c in row))
+        table.add_row(*(f"{c:.4g}" if isinstance(c, float) else escape(str(c)) for c in row))
     return table

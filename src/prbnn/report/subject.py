@@ -27,7 +27,8 @@ class Subject:
     - `model`: fitted regressor or classifier; `plain`: the same without knowledge, or None
     - `held_out`: one truth value a row: not used for training
     - `units`: of inputs and outputs by name; `command`: what makes this report again
-    - `notes`: how the table was read, which rows were dropped
+    - `notes`: how the table was read, which rows were dropped; `rows`: their numbers in the file,
+      from 1 on and one by one if None
 
     >>> import numpy as np
     >>> from prbnn import MLP, PRBNNRegressor
@@ -48,6 +49,7 @@ class Subject:
     units: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     notes: Sequence[str] = ()
+    rows: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.model, "posterior_"):
@@ -166,6 +168,10 @@ class Subject:
                 return _per(own, f"({along})²" if along else "")
             case _:
                 return own
+
+    def number_of(self, place: int) -> int:
+        """A row's number in the file."""
+        return place + 1 if self.rows is None else int(self.rows[place])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -102,7 +102,8 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
 def scores_table(subject: Subject, findings: Findings) -> str:
     """Both networks on the rows that judge, and each rule's broken functions."""
     both = [findings.scores, *([findings.plain_scores] if findings.plain_scores else [])]
-    headings = ["", "with knowledge", "plain network"][: 1 + len(both)]
+    first = "with knowledge" if subject.rules else "this network"
+    headings = ["", first, "plain network"][: 1 + len(both)]
     rows: list[Sequence[str]] = []
     for title, amounts, unit, better in _measures(subject, both):
         best = None if better is None or len(amounts) == 1 else better(amounts)
@@ -193,7 +194,7 @@ def worst_table(subject: Subject, findings: Findings) -> str:
     rows = []
     for row in findings.worst:
         cells = [
-            f"{row.place + 1:,}",
+            f"{subject.number_of(row.place):,}",
             "held out" if subject.held_out[row.place] else "training",
             *(number(subject.inputs[row.place, k], 4) for k in ordered),
         ]

@@ -14,7 +14,7 @@ from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
-from prbnn.tables.encoding import Numbers, apply
+from prbnn.tables.encoding import Missing, Numbers, apply
 from prbnn.tables.files import read_file
 
 if TYPE_CHECKING:
@@ -22,13 +22,30 @@ if TYPE_CHECKING:
 
 # a row breaks a rule where its score is below this, in the rule's unit
 BROKEN = -1e-6
+# of a column's range, beyond its ends
+FAR = 0.1
 
 
-def predictions(run: Run, data: Path, level: float = 0.9) -> tuple[pd.DataFrame, list[str]]:
+def predictions(
+    run: Run, data: Path, level: float = 0.9, missing: Missing | None = None
+) -> tuple[pd.DataFrame, list[str]]:
     """A table with one line a row of the file: prediction, band and spread."""
     frame, notes = read_file(data)
-    numbers = apply(run.encoding, frame, str(data))
-    return _predicted(run, numbers, level), notes + numbers.notes
+    numbers = apply(run.encoding, frame, str(data), missing)
+    return _predicted(run, numbers, level), notes + numbers.notes + _outside(run, numbers)
+
+
+def _outside(run: Run, numbers: Numbers) -> list[str]:
+    """Columns whose new values lie outside those of training, where nothing but rules holds."""
+    known = run.inputs[~run.held_out]
+    low, high = known.min(axis=0), known.max(axis=0)
+    give = FAR * (high - low)
+    far = (numbers.values < low - give) | (numbers.values > high + give)
+    return [
+        f"{int(rows)} row(s) lie outside what the fit has seen of {name!r} ({least:g} to {most:g})"
+        for name, rows, least, most in zip(numbers.names, far.sum(axis=0), low, high, strict=True)
+        if rows
+    ]
 
 
 def _predicted(run: Run, numbers: Numbers, level: float) -> pd.DataFrame:
@@ -61,7 +78,13 @@ class Watched:
     notes: list[str]
 
 
-def watched(run: Run, data: Path, level: float = 0.9, false_alarms: float = 0.01) -> Watched:
+def watched(
+    run: Run,
+    data: Path,
+    level: float = 0.9,
+    false_alarms: float = 0.01,
+    missing: Missing | None = None,
+) -> Watched:
     """Predictions, surprise, flags at a stated rate of false alarms, and the rules a row breaks."""
     name = run.plan.target
     frame, notes = read_file(data)
@@ -70,12 +93,15 @@ def watched(run: Run, data: Path, level: float = 0.9, false_alarms: float = 0.01
             f"{data} has no column {name!r}; to watch is to compare what came with what was expected. "
             "Without it, use prbnn predict"
         )
-    target, there = read_target(frame, name, run.is_classes, "drop")
+    target, there = read_target(frame, name, run.plan.classes, "drop")
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {name!r} left out")
     if run.is_classes is (target.dtype.kind == "f"):
         raise DataError(f"{data}: {name!r} holds other kinds of values than the run was fitted to")
-    numbers = apply(run.encoding, frame[there], str(data))
+    if run.is_classes and not np.isin(target[there], run.model.classes_).any():
+        known = ", ".join(map(repr, run.model.classes_.tolist()))
+        raise DataError(f"{data}: no row of {name!r} has a class the fit knows; it knows {known}")
+    numbers = apply(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
     inputs, known, which = run.judged()
     alarm = anomaly.calibrate(
@@ -90,7 +116,7 @@ def watched(run: Run, data: Path, level: float = 0.9, false_alarms: float = 0.01
     table["broken_rules"] = broken_rules(run, numbers.values, target)
     if which == "training":
         notes.append("no rows were held out: the level is set on training rows, and is too low")
-    return Watched(table, alarm, which, notes + numbers.notes)
+    return Watched(table, alarm, which, notes + numbers.notes + _outside(run, numbers))
 
 
 def _attainable(false_alarms: float, rows: int, notes: list[str]) -> float:

@@ -22,6 +22,7 @@ class Checked(NamedTuple):
     worst: float
     points: int
     verdict: str
+    for_every_draw: bool
 
 
 def check(model: Any) -> list[Checked]:
@@ -42,6 +43,7 @@ def check(model: Any) -> list[Checked]:
             float(depth),
             points,
             _verdict(rule.strength == Hard(), int(count), len(posterior)),
+            rule.strength == Hard(),
         )
         for rule, count, depth in zip(rules, broken, worst, strict=True)
     ]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prbnn.errors import DataError, InfeasibleError
+from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest
 from prbnn.knowledge.conflicts import conflicts
 from prbnn.knowledge.file import read_knowledge
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.runs.plan import Plan
-from prbnn.tables.encoding import Encoding, Missing, apply, chosen, learn
+from prbnn.tables.encoding import Encoding, Missing, apply, check_size, chosen, learn
 from prbnn.tables.files import read_file
 from prbnn.tables.leaks import leaks
 
@@ -26,17 +28,21 @@ if TYPE_CHECKING:
 # with fewer rows than this none are held out
 FEW_ROWS = 50
 MOST_CLASSES = 20
+# columns of the tables that predicting and watching write
+TAKEN = ("row", "observed", "surprise", "flagged", "broken_rules")
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Numbers, targets and rules of a run; `held_out` says which rows judge."""
+    """Numbers, targets and rules of a run; `held_out` says which rows judge, `rows` their numbers in
+    the file."""
 
     plan: Plan
     encoding: Encoding
     inputs: np.ndarray
     targets: np.ndarray
     held_out: np.ndarray
+    rows: np.ndarray
     rules: tuple[Rule, ...]
     units: Mapping[str, str]
     notes: tuple[str, ...]
@@ -59,32 +65,81 @@ def prepare(plan: Plan) -> Prepared:
     path = Path(plan.data)
     frame, notes = read_file(path)
     table = chosen(frame, plan.target, plan.inputs, plan.drop)
-    encoding = learn(table, plan.missing)
+    if plan.target in TAKEN:
+        raise DataError(
+            f"a target called {plan.target!r} would be lost among the results; rename it"
+        )
     target, there = read_target(frame, plan.target, plan.classes, plan.missing)
+    held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
+    encoding = learn(table, plan.missing, there & ~held_out)
     numbers = apply(encoding, table[there], str(path))
-    target = target[there][numbers.rows]
+    rows = np.flatnonzero(there)[numbers.rows]
+    target, held_out = target[rows], held_out[rows]
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {plan.target!r} dropped")
-    notes += [*encoding.notes(), *numbers.notes]
-    if target.dtype.kind == "f" and not plan.inputs:
-        notes += _refuse_leaks(numbers.values, numbers.names, target, plan.target)
-    read = None if plan.knowledge is None else read_knowledge(plan.knowledge)
-    rules = () if read is None else tuple(named(read.rules))
-    outputs = (plan.target,) if target.dtype.kind == "f" else ()
-    if rules and outputs:
-        refuse_conflicts(rules, Columns(numbers.names, outputs, numbers.values, target[:, None]))
-    held_out, said = _held_out(len(target), plan)
+    notes += [*encoding.notes(), *numbers.notes, *said]
+    if target.dtype.kind == "f":
+        if not plan.inputs:
+            notes += _refuse_leaks(numbers.values, numbers.names, target, plan.target)
+        if len(np.unique(target)) == 2:
+            notes.append(f"{plan.target!r} has two values and is fitted as a number; see --classes")
+    outputs, values = outputs_of(plan.target, target)
+    columns = Columns(numbers.names, outputs, numbers.values, values)
+    rules, units = _knowledge(plan, encoding, columns, [str(name) for name in frame.columns])
+    known = (*numbers.names, *outputs, plan.target)
+    strange = [name for name in units if name not in known]
+    notes += [f"units name no column {name!r}{nearest(name, known)}" for name in strange]
     return Prepared(
         plan,
         encoding,
         numbers.values,
         target,
         held_out,
+        rows + 1,
         rules,
-        {} if read is None else dict(read.units),
-        (*notes, *said),
+        units,
+        tuple(notes),
         hashlib.sha256(path.read_bytes()).hexdigest(),
     )
+
+
+def outputs_of(name: str, target: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """Outputs and their values as a fit has them: of classes, probabilities of labels."""
+    if target.dtype.kind == "f":
+        return (name,), target[:, None]
+    labels = np.unique(target)
+    # two classes share one probability
+    labels = labels[len(labels) == 2 :]
+    return tuple(map(str, labels)), (target[:, None] == labels).astype(float)
+
+
+def _knowledge(
+    plan: Plan, encoding: Encoding, columns: Columns, known: Sequence[str]
+) -> tuple[tuple[Rule, ...], dict[str, str]]:
+    """The rules of a plan, which must fit the columns and each other."""
+    if plan.knowledge is None:
+        return (), {}
+    read = read_knowledge(plan.knowledge)
+    rules = tuple(named(read.rules))
+    try:
+        found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
+    except KnowledgeError as error:
+        raise KnowledgeError(f"{error}{_whereabouts(str(error), encoding, known)}") from None
+    if found:
+        told = "; ".join(str(clash) for clash in found)
+        names = dict.fromkeys(name for clash in found for name in clash.rules)
+        raise InfeasibleError(f"the rules contradict each other: {told}", tuple(names))
+    return rules, dict(read.units)
+
+
+def _whereabouts(message: str, encoding: Encoding, known: Sequence[str]) -> str:
+    """What became of a column of the file that a rule speaks of and no input is called."""
+    missing = re.search(r"no column '([^']+)'", message)
+    if missing is None or missing.group(1) not in known:
+        return ""
+    name = missing.group(1)
+    column = next((column for column in encoding.columns if column.name == name), None)
+    return f". In the file, {column}" if column else f". {name!r} was left out of the inputs"
 
 
 def read_target(
@@ -96,6 +151,8 @@ def read_target(
     column = frame[name]
     there = column.notna().to_numpy()
     absent = int((~there).sum())
+    if not there.any():
+        raise DataError(f"the target {name!r} is empty in every row")
     if absent and missing == "error":
         raise DataError(
             f"the target {name!r} is missing in {absent} of {len(column)} rows; say --missing drop to "
@@ -104,11 +161,12 @@ def read_target(
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if numeric and not classes:
         values = column.to_numpy(float, na_value=np.nan)
-        if np.isinf(values).any():
-            raise DataError(f"the target {name!r} has {np.isinf(values).sum()} infinite value(s)")
+        check_size(values, f"the target {name!r}")
         return values, there
-    if not numeric:
-        _check_labels(column, name)
+    if numeric:
+        # the same label whether or not other rows are missing, which makes whole numbers floats
+        return np.array([f"{value:g}" for value in column.to_numpy(float, na_value=np.nan)]), there
+    _check_labels(column, name)
     # labels as text: they are compared and shown, never counted with
     return column.astype(str).str.strip().to_numpy(str), there
 
@@ -135,35 +193,40 @@ def _check_labels(column: pd.Series, name: str) -> None:
 def _refuse_leaks(
     inputs: np.ndarray, names: tuple[str, ...], target: np.ndarray, name: str
 ) -> list[str]:
-    copies, near = leaks(inputs, names, target)
+    copies, near, together = leaks(inputs, names, target)
     if copies:
-        them = ", ".join(copies)
         raise DataError(
-            f"{them}: a straight line turns this into the target {name!r}, so it gives the answer away. "
-            f"Leave it out with --drop {them.replace(', ', ',')}; or, if it truly is known before "
-            f"{name!r} is, name your inputs with --inputs"
+            f"{', '.join(copies)}: a straight line turns this into the target {name!r}, so it gives the "
+            f"answer away. Leave it out with --drop {shlex.quote(','.join(copies))}; or, if it truly is "
+            f"known before {name!r} is, name your inputs with --inputs"
         )
-    return [
-        f"{column} all but equals the target up to a factor; is it known beforehand?"
-        for column in near
-    ]
+    notes = [f"{column} all but gives {name!r} away; is it known beforehand?" for column in near]
+    if together:
+        notes.append(
+            f"{' and '.join(together)} add up to {name!r} exactly; are they known beforehand?"
+        )
+    return notes
 
 
-def refuse_conflicts(rules: tuple[Rule, ...], columns: Columns) -> None:
-    """Rules that cannot hold together are told before hours are spent on them."""
-    found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
-    if found:
-        told = "; ".join(str(clash) for clash in found)
-        names = dict.fromkeys(name for clash in found for name in clash.rules)
-        raise InfeasibleError(f"the rules contradict each other: {told}", tuple(names))
-
-
-def _held_out(rows: int, plan: Plan) -> tuple[np.ndarray, list[str]]:
-    mask = np.zeros(rows, bool)
+def _held_out(
+    frame: pd.DataFrame, target: np.ndarray, there: np.ndarray, plan: Plan
+) -> tuple[np.ndarray, list[str]]:
+    """Rows that judge: drawn at random, equal ones together, and no class whole."""
+    rows = int(there.sum())
+    mask = np.zeros(len(frame), bool)
     if plan.held_out <= 0:
         return mask, []
     if rows < FEW_ROWS:
         return mask, [f"{rows} rows are few: none is held out, and nothing judges the model"]
-    count = max(1, round(plan.held_out * rows))
-    mask[np.random.default_rng(plan.seed).permutation(rows)[:count]] = True
-    return mask, [f"{count} of {rows} rows, drawn at random, are held out to judge the model"]
+    group = frame.groupby(list(frame.columns), dropna=False, sort=False).ngroup().to_numpy()
+    order = np.random.default_rng(plan.seed).permutation(np.unique(group[there]))
+    sizes = np.bincount(group[there], minlength=group.max() + 1)[order]
+    wanted = max(1, round(plan.held_out * rows))
+    mask = np.isin(group, order[: np.searchsorted(np.cumsum(sizes), wanted) + 1]) & there
+    if target.dtype.kind != "f":
+        mask &= np.isin(target, target[there & ~mask])
+    said = [f"{int(mask.sum())} of {rows} rows, drawn at random, are held out to judge the model"]
+    repeated = rows - len(order)
+    if repeated:
+        said.append(f"{repeated} rows repeat another one; equal rows are on one side of the split")
+    return mask, said

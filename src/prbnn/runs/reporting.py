@@ -21,4 +21,5 @@ def subject_of(run: Run) -> Subject:
         run.units,
         run.plan.command(folder),
         run.notes,
+        run.rows,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from prbnn.errors import DataError
@@ -18,22 +18,25 @@ from prbnn.knowledge.file import write_knowledge
 from prbnn.report import metrics
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import Prepared
+from prbnn.runs.records import write_record
 from prbnn.tables.encoding import Encoding
 
 SCHEMA = 1
-MODEL, PLAIN, RECORD, ROWS, RULES = (
+MODEL, PLAIN, RECORD, ROWS, RULES, PAGE = (
     "model.prbnn",
     "plain.prbnn",
     "run.json",
     "rows.safetensors",
     "knowledge.yaml",
+    "report.html",
 )
 BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Fitted models with the table they were made from; `plain` has no knowledge."""
+    """Fitted models with the table they were made from; `plain` has no knowledge, and `rows` are the
+    numbers of the table's rows in its file."""
 
     plan: Plan
     encoding: Encoding
@@ -42,6 +45,7 @@ class Run:
     inputs: np.ndarray
     targets: np.ndarray
     held_out: np.ndarray
+    rows: np.ndarray
     units: Mapping[str, str]
     notes: tuple[str, ...]
     fingerprint: str
@@ -74,6 +78,9 @@ class Run:
     def save(self, folder: Path) -> None:
         """Write models, rows, rules and the record; an earlier run in the folder is replaced."""
         folder.mkdir(parents=True, exist_ok=True)
+        # the record comes last and goes first: a folder with one is whole
+        for old in (RECORD, PAGE):
+            (folder / old).unlink(missing_ok=True)
         self.model.save(folder / MODEL)
         if self.plain is None:
             (folder / PLAIN).unlink(missing_ok=True)
@@ -83,7 +90,7 @@ class Run:
         if self.is_classes:
             targets = np.searchsorted(self.model.classes_, targets).astype(np.int64)
         rows = {"inputs": self.inputs, "targets": targets, "held_out": self.held_out}
-        save_file(rows, folder / ROWS)
+        save_file({**rows, "rows": self.rows}, folder / ROWS)
         rules = [rule for rule in self.model.knowledge]
         (folder / RULES).write_text(write_knowledge(rules, dict(self.units)), encoding="utf-8")
         record = {
@@ -97,9 +104,7 @@ class Run:
             "result": str(self.model.result_),
             "scores": self.scores(),
         }
-        aside = folder / f".{RECORD}"
-        aside.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
-        os.replace(aside, folder / RECORD)
+        write_record(folder / RECORD, record)
 
 
 def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
@@ -138,10 +143,13 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
     say("fitting with knowledge" if prepared.rules else "fitting")
     model = one(prepared.rules)
     stopped = model.result_.status == "interrupted"
-    plain = None
+    plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
         say("fitting the plain network beside it")
         plain = one(())
+        if plain.result_.status == "interrupted":
+            plain = None
+            notes = (*notes, "the plain network was interrupted, and is left out")
     return Run(
         plan,
         prepared.encoding,
@@ -150,8 +158,9 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
         prepared.inputs,
         prepared.targets,
         prepared.held_out,
+        prepared.rows,
         prepared.units,
-        prepared.notes,
+        notes,
         prepared.fingerprint,
     )
 
@@ -186,25 +195,29 @@ def open_run(folder: Path) -> Run:
     from prbnn.saving.reading import load
 
     record = read_record(folder)
-    rows = load_file(folder / ROWS)
     model = load(folder / MODEL)
     plain = load(folder / PLAIN) if (folder / PLAIN).exists() else None
-    targets = rows["targets"]
-    if hasattr(model, "classes_"):
-        targets = model.classes_[targets]
-    return Run(
-        Plan.from_plain(record["plan"]),
-        Encoding.from_plain(record["encoding"]),
-        model,
-        plain,
-        rows["inputs"],
-        targets,
-        rows["held_out"],
-        record["units"],
-        tuple(record["notes"]),
-        record["data_sha256"],
-        folder,
-    )
+    try:
+        rows = load_file(folder / ROWS)
+        targets = rows["targets"]
+        if hasattr(model, "classes_"):
+            targets = model.classes_[targets]
+        return Run(
+            Plan.from_plain(record["plan"]),
+            Encoding.from_plain(record["encoding"]),
+            model,
+            plain,
+            rows["inputs"],
+            targets,
+            rows["held_out"],
+            rows["rows"],
+            record["units"],
+            tuple(record["notes"]),
+            record["data_sha256"],
+            folder,
+        )
+    except (SafetensorError, KeyError, TypeError, IndexError) as error:
+        raise DataError(f"the run in {folder} is damaged ({error}); fit again") from None
 
 
 def read_record(folder: Path) -> dict[str, Any]:

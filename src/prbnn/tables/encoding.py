@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from prbnn.errors import DataError, nearest
+from prbnn.tables.dates import DATE_PARTS, as_dates, date_format, parts_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,7 @@ Missing = Literal["error", "drop", "impute"]
 MOST_CATEGORIES = 20
 # a text column is one of numbers with slips where at least this share are numbers
 MOSTLY = 0.5
-DATE_PARTS = ("hour", "day_of_year")
+LARGEST = 1e100
 YES = {"yes", "true", "y", "t", "on"}
 NO = {"no", "false", "n", "f", "off"}
 
@@ -29,12 +30,14 @@ class Column:
     """One column of the file and the input columns it becomes.
 
     - `values`: of a category, its texts; of yes/no, (no, yes); of a date, its parts
+    - `format`: of a date, how it is written, the same in every file
     - `fill`: what stands for a missing cell where those are imputed
     """
 
     name: str
     kind: Kind
     values: tuple[str, ...] = ()
+    format: str = ""
     fill: float | str | None = None
     because: str = ""
 
@@ -105,21 +108,34 @@ class Numbers:
     notes: list[str] = field(default_factory=list)
 
 
-def learn(frame: pd.DataFrame, missing: Missing = "error") -> Encoding:
-    """Decide how each column of ``frame`` is read; a column that cannot be is told."""
-    columns = [_column(frame[name], str(name)) for name in frame.columns]
-    encoding = Encoding(tuple(columns), missing)
+def learn(
+    frame: pd.DataFrame, missing: Missing = "error", train: np.ndarray | None = None
+) -> Encoding:
+    """Decide how each column of ``frame`` is read; a column that cannot be is told.
+
+    What stands for missing cells comes from the rows that ``train`` alone.
+    """
+    columns = [read_column(frame[name], str(name)) for name in frame.columns]
+    rows = frame if train is None else frame[train]
+    filled = tuple(replace(c, fill=_fill(rows[c.name], c)) for c in columns)
+    encoding = Encoding(filled, missing)
     if not encoding.inputs:
         told = "; ".join(map(str, columns))
         raise DataError(f"no input column is left: {told}")
-    if missing == "impute":
-        filled = [replace(c, fill=_fill(frame[c.name], c)) for c in columns]
-        encoding = replace(encoding, columns=tuple(filled))
     return encoding
 
 
-def apply(encoding: Encoding, frame: pd.DataFrame, what: str = "the table") -> Numbers:
-    """``frame`` as numbers, the way ``encoding`` says; missing cells are told, dropped or filled."""
+def apply(
+    encoding: Encoding,
+    frame: pd.DataFrame,
+    what: str = "the table",
+    missing: Missing | None = None,
+) -> Numbers:
+    """``frame`` as numbers, the way ``encoding`` says; missing cells are told, dropped or filled.
+
+    ``missing`` is what the encoding says unless given.
+    """
+    encoding = replace(encoding, missing=missing or encoding.missing)
     _check_columns(encoding, frame, what)
     raw = {column.name: _cells(frame[column.name], column, what) for column in encoding.used}
     absent = {name: np.isnan(cells).any(axis=1) for name, cells in raw.items()}
@@ -152,7 +168,8 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name!r}: {count}" for name, count in counts.items())
 
 
-def _column(series: pd.Series, name: str) -> Column:
+def read_column(series: pd.Series, name: str) -> Column:
+    """What a column holds and how it is used; text among numbers is refused."""
     import pandas as pd
 
     present = series.dropna()
@@ -161,11 +178,13 @@ def _column(series: pd.Series, name: str) -> Column:
     if pd.api.types.is_bool_dtype(present):
         return Column(name, "yes/no", ("False", "True"))
     if pd.api.types.is_datetime64_any_dtype(present):
-        return _date(name, present)
+        return _date(name, present, "")
     if pd.api.types.is_numeric_dtype(present):
         return Column(name, "number")
     texts = present.astype(str).str.strip()
     numbers = pd.to_numeric(texts, errors="coerce").notna()
+    if numbers.all():
+        return Column(name, "number")
     if numbers.mean() >= MOSTLY:
         raise DataError(_not_numbers(name, texts, numbers))
     return _text(name, texts)
@@ -174,22 +193,30 @@ def _column(series: pd.Series, name: str) -> Column:
 def _not_numbers(name: str, texts: pd.Series, numbers: pd.Series) -> str:
     wrong = texts[~numbers]
     shown = ", ".join(f"{text!r} in row {place + 1}" for place, text in list(wrong.items())[:3])
+    first = list(wrong.index) == [0]
+    units = " That looks like a line of units: delete it." if first and len(texts) > 2 else ""
     return (
-        f"column {name!r} holds numbers, and text in {len(wrong)} row(s): {shown}. Mend those cells "
-        f"(leave a missing value empty), or leave the column out with --drop {name!r}"
+        f"column {name!r} holds numbers, and text in {len(wrong)} row(s): {shown}.{units} Mend those "
+        "cells (leave a missing value empty), or leave the column out of the fit with --drop"
     )
 
 
 def _text(name: str, texts: pd.Series) -> Column:
-    dates = _as_dates(texts)
-    if dates is not None:
-        return _date(name, dates)
+    written = date_format(name, texts)
+    if written is not None:
+        return _date(name, as_dates(texts, written), written)
     found = sorted(texts.unique())
     low = {text.lower() for text in found}
     if len(found) == 2 and len(low & YES) == len(low & NO) == 1:
         return Column(name, "yes/no", tuple(sorted(found, key=lambda text: text.lower() in YES)))
     if len(found) == 1:
         return Column(name, "left out", because=f"every row is {found[0]!r}")
+    odd = texts[texts.str.fullmatch(r"[-+]?[\d.,]*\d ?(%|[a-zA-Z°/]+)?")]
+    if len(found) > MOST_CATEGORIES and len(odd) > MOSTLY * len(texts):
+        raise DataError(
+            f"column {name!r} looks like numbers that cannot be read, such as {odd.iloc[0]!r}; write "
+            "plain numbers, without units, percent signs or blanks"
+        )
     if len(found) > MOST_CATEGORIES:
         return Column(
             name, "left out", because=f"{len(found)} different texts are names, not categories"
@@ -197,39 +224,12 @@ def _text(name: str, texts: pd.Series) -> Column:
     return Column(name, "category", tuple(found))
 
 
-def _as_dates(texts: pd.Series) -> pd.Series | None:
-    import warnings
-
-    import pandas as pd
-
-    if not texts.str.contains(r"\d{1,4}[-/.:]\d{1,2}").all():
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return pd.Series(pd.to_datetime(texts, format="ISO8601"))
-        except (ValueError, TypeError):
-            pass
-        try:
-            return pd.Series(pd.to_datetime(texts))
-        except (ValueError, TypeError):
-            return None
-
-
-def _parts(dates: pd.Series) -> dict[str, np.ndarray]:
-    when = dates.dt
-    return {
-        "hour": (when.hour + when.minute / 60 + when.second / 3600).to_numpy(float),
-        "day_of_year": when.day_of_year.to_numpy(float),
-    }
-
-
-def _date(name: str, dates: pd.Series) -> Column:
-    parts = _parts(dates)
+def _date(name: str, dates: pd.Series, written: str) -> Column:
+    parts = parts_of(dates)
     kept = tuple(part for part in DATE_PARTS if np.ptp(parts[part]) > 0)
     if not kept:
         return Column(name, "left out", because="all its dates are one")
-    return Column(name, "date", kept)
+    return Column(name, "date", kept, written)
 
 
 def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
@@ -242,19 +242,22 @@ def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
         slips = numbers.isna().to_numpy() & ~gone
         if slips.any():
             texts = series.astype(str)
-            raise DataError(f"{what}: {_not_numbers(column.name, texts, ~pd.Series(slips))}")
+            right = pd.Series(~slips, index=series.index)
+            raise DataError(f"{what}: {_not_numbers(column.name, texts, right)}")
         values = numbers.to_numpy(float, na_value=np.nan)
-        infinite = np.isinf(values).sum()
-        if infinite:
-            raise DataError(f"{what}: column {column.name!r} has {infinite} infinite value(s)")
+        check_size(values, f"{what}: column {column.name!r}")
         return values[:, None]
     if column.kind == "date":
         if not pd.api.types.is_datetime64_any_dtype(series):
-            dates = _as_dates(series.dropna().astype(str).str.strip())
-            if dates is None:
-                raise DataError(f"{what}: column {column.name!r} holds cells that are no dates")
+            dates = as_dates(series.dropna().astype(str).str.strip(), column.format)
+            if dates.isna().any():
+                wrong = series[dates.index[dates.isna()][0]]
+                raise DataError(
+                    f"{what}: column {column.name!r} has {wrong!r}, which is no date as the fit has "
+                    f"seen them ({column.format})"
+                )
             series = dates.reindex(series.index)
-        parts = _parts(series)
+        parts = parts_of(series)
         return np.column_stack([parts[part] for part in column.values])
     texts = series.astype(str).str.strip()
     strange = sorted(set(texts[~gone]) - set(column.values))
@@ -272,11 +275,23 @@ def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
     return cells
 
 
+def check_size(values: np.ndarray, what: str) -> None:
+    """Refuse numbers that no network can work with."""
+    wrong = np.abs(values) > LARGEST
+    if wrong.any():
+        raise DataError(
+            f"{what} has {int(wrong.sum())} infinite or absurdly large value(s), such as "
+            f"{values[wrong][0]:g}"
+        )
+
+
 def _fill(series: pd.Series, column: Column) -> float | str | None:
     """The median of numbers, the most frequent of texts; a date cannot be made up."""
     present = series.dropna()
+    if not len(present):
+        return None
     if column.kind == "number":
-        return float(present.median())
+        return float(present.astype(float).median())
     if column.kind in ("yes/no", "category"):
         return str(present.astype(str).str.strip().mode().iloc[0])
     return None
@@ -288,8 +303,8 @@ def _filled(cells: np.ndarray, column: Column) -> np.ndarray:
         return cells
     if column.fill is None:
         raise DataError(
-            f"column {column.name!r} is a date with {gone.sum()} missing value(s), which cannot be made "
-            "up; use --missing drop, or leave it out"
+            f"column {column.name!r} has {gone.sum()} missing value(s) which cannot be made up (a "
+            "date, or nothing to go by); use --missing drop, or leave it out"
         )
     cells = cells.copy()
     if column.kind == "number":

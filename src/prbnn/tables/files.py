@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import difflib
+import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 DELIMITERS = ",;\t|"
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # enough of a file to tell how it is written
-SAMPLE_LINES = 50
+SAMPLE_BYTES, SAMPLE_LINES = 1 << 20, 2000
+# what people write for nothing, beside what pandas knows
+NOTHING = ["?", "-", "--"]
+COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class How:
     delimiter: str
     decimal: str
     encoding: str
+    thousands: str | None = None
 
     def __str__(self) -> str:
         decimal = ", decimal commas" if self.decimal == "," else ""
@@ -73,26 +80,31 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     text, encoding = _text(path)
-    lines = [line for line in text.splitlines()[: SAMPLE_LINES + 1] if line.strip()]
+    lines = _sample(text)
     if not lines:
         raise DataError(f"{path} is empty; a CSV file needs a line of column names and rows below")
     delimiter = _delimiter(lines)
     _check_header(path, lines, delimiter)
-    how = How(delimiter, _decimal(lines, delimiter), encoding)
+    how = How(delimiter, *_decimal(lines, delimiter, encoding))
     try:
-        frame = pd.read_csv(
-            path,
-            sep=delimiter,
-            decimal=how.decimal,
-            encoding=encoding,
-            skipinitialspace=True,
-            low_memory=False,
-            index_col=False,
-        )
-    except (pd.errors.ParserError, ValueError) as error:
+        with warnings.catch_warnings():
+            # rows longer than the line of names: pandas would drop their last cells
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                path,
+                sep=delimiter,
+                decimal=how.decimal,
+                thousands=how.thousands,
+                encoding=encoding,
+                na_values=NOTHING,
+                skipinitialspace=True,
+                low_memory=False,
+                index_col=False,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
         raise DataError(
             f"{path} cannot be read as a table with {how}: {str(error).strip()}. Every line needs as "
-            "many cells as there are column names"
+            "many cells as there are column names; lines above the names must go"
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     plain = how == How(",", ".", "utf-8-sig")
@@ -106,10 +118,17 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
     return frame, notes
 
 
+def _sample(text: str) -> list[str]:
+    """The first line and lines from all over the rest; zeros of a night may fill the start."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    step = max(1, len(lines) // SAMPLE_LINES)
+    return lines[:1] + lines[1::step]
+
+
 def _text(path: Path) -> tuple[str, str]:
     """The start of a file and its encoding."""
     with path.open("rb") as file:
-        start = file.read(1 << 20)
+        start = file.read(SAMPLE_BYTES)
     if b"\0" in start:
         raise DataError(
             f"{path} is not text (a spreadsheet?); save it as CSV, or name a .parquet file"
@@ -117,7 +136,9 @@ def _text(path: Path) -> tuple[str, str]:
     for encoding in ("utf-8-sig", "cp1252"):
         try:
             # the last character may be cut in two
-            return start.decode(encoding, "ignore" if len(start) == 1 << 20 else "strict"), encoding
+            return start.decode(
+                encoding, "ignore" if len(start) == SAMPLE_BYTES else "strict"
+            ), encoding
         except UnicodeDecodeError:
             continue
     raise DataError(f"{path} is neither UTF-8 nor Windows text; save it as UTF-8")
@@ -134,18 +155,27 @@ def _delimiter(lines: list[str]) -> str:
     return max(DELIMITERS, key=cells)
 
 
-def _decimal(lines: list[str], delimiter: str) -> str:
-    """A comma where cells look like 1,5 and none like 1.5."""
+def _decimal(lines: list[str], delimiter: str, encoding: str) -> tuple[str, str, str | None]:
+    """A decimal comma where most cells of some column look like 1,5; and points in thousands."""
     if delimiter == ",":
-        return "."
-    cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=delimiter) for cell in row]
+        return ".", encoding, None
+    rows = [row for row in csv.reader(lines[1:], delimiter=delimiter)]
+    width = max((len(row) for row in rows), default=0)
+    columns = [[row[k].strip() for row in rows if k < len(row)] for k in range(width)]
+    found = [[cell for cell in column if COMMA.fullmatch(cell)] for column in columns]
+    some = any(
+        len(commas) > 0 and _numeric(column) for commas, column in zip(found, columns, strict=True)
+    )
+    if not some:
+        return ".", encoding, None
+    grouped = any(THOUSANDS.fullmatch(cell) for cells in found for cell in cells)
+    return ",", encoding, "." if grouped else None
 
-    def looks(cell: str, mark: str) -> bool:
-        parts = cell.lstrip("+-").split(mark)
-        return len(parts) == 2 and all(part.isdigit() for part in parts)
 
-    commas, points = (sum(looks(cell, mark) for cell in cells) for mark in ",.")
-    return "," if commas > points else "."
+def _numeric(column: list[str]) -> bool:
+    """Whether a column holds numbers, with decimal commas perhaps."""
+    cells = [cell for cell in column if cell and cell not in NOTHING]
+    return sum(_is_number(cell.replace(".", "")) for cell in cells) > 0.5 * len(cells)
 
 
 def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
