@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from prbnn.cli.main import app
 
 WIDTH = {"COLUMNS": "120"}
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+# ```text, or ```{.text .wrap} where long lines should wrap
+FENCE = re.compile(r"^```(?:\{\.)?(\w*)[^\n]*\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
