@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow bench study report-picture clean
+.PHONY: demo test test-slow bench study docs report-picture clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'prbnn needs Python 3.11 or newer; set PYTHON=/path/to/python')"
@@ -33,8 +33,12 @@ bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (i
 study: $(READY)  ## simulation 2 over ten data sets, beside the paper's table
 	$(BIN)/prbnn study simulation2 --seeds 10
 
+docs: $(READY)  ## the documentation as a site, in site/; any warning is an error
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 report-picture: $(READY)  ## the pictures of docs/report.md (needs Chromium)
 	$(BIN)/python docs/make_report_picture.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache

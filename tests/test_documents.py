@@ -1,31 +1,158 @@
 """Code in the documents runs, and what they say about the package is so."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
+import yaml
 
 import prbnn
+from prbnn.cli.main import app
+from tests.pages import Ran, blocks, run_python, run_shell, words
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+ENGINEER = DOCS / "tutorial-engineer.md"
+
+SCIENTIST = DOCS / "tutorial-data-scientist.md"
+RESEARCHER = DOCS / "tutorial-researcher.md"
+
+# what the quick tests put in place of the budgets that pages state
+SHORTER = {
+    RESEARCHER: {
+        "NUTS(chains=4, keep=250), steps=1000": "NUTS(chains=2, keep=20, doublings=3), steps=40"
+    },
+}
+QUICK_FIT = {
+    "prbnn fit": "--steps 300 --draws 50 --hidden 8 --no-plain",
+    "prbnn report": "--no-pictures",
+}
+# commands of the engineer's tutorial that name these files are mistakes on purpose
+EXIT_CODES = {"typo.yaml": 2, "clash.yaml": 3, "holes.csv": 2}
+FITTED = ("prbnn fit pump.csv --target flow --knowledge knowledge.yaml", "prbnn report run")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+# the data scientist's has nine fits; it is run as it stands, among the slow tests
+@pytest.mark.parametrize("page", [page for page in PAGES if page != SCIENTIST], ids=name)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
     space: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(compile(block, page.name, "exec"), space)
+    for code, _ in blocks(page, "python"):
+        for stated, quick in SHORTER.get(page, {}).items():
+            code = code.replace(stated, quick)
+        run_python(code, space, page.name)
     if "model" in space:
         assert all(rule.stored_share == 0 for rule in space["model"].knowledge_report_)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SHORTER, ids=name)
+def test_what_is_shortened_is_there(page):
+    assert all(stated in page.read_text() for stated in SHORTER[page])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [SCIENTIST, RESEARCHER], ids=name)
+def test_python_blocks_print_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    for code, printed in blocks(page, "python"):
+        assert words(run_python(code, space, page.name)) == words(printed or ""), code
+    if "model" in space:
+        assert all(rule.stored_share == 0 for rule in space["model"].knowledge_report_)
+
+
+def follow_the_engineer(folder, more):
+    """Every command of the tutorial in order: (what ran, what the page says of its block)."""
+    for code, printed in blocks(ENGINEER, "bash"):
+        ran = list(run_shell(code, folder, more))
+        for done in ran:
+            expected = [status for file, status in EXIT_CODES.items() if file in done.command]
+            is_prbnn = done.command.startswith("prbnn ")
+            assert done.exit_code == (expected[0] if expected and is_prbnn else 0), done
+        output = "".join(done.output for done in ran).replace(str(folder), "/home/you/pump")
+        yield Ran(ran[-1].command, output, ran[-1].exit_code), printed
+
+
+def test_engineers_tutorial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fitted = False
+    for done, printed in follow_the_engineer(tmp_path, QUICK_FIT):
+        fitted = fitted or done.command.startswith(FITTED)
+        if not fitted:
+            assert _trimmed(done.output) == _trimmed(printed), done.command
+        elif done.command.startswith("prbnn check"):
+            assert "never negative" in done.output
+    run = tmp_path / "run"
+    assert {"run.json", "model.prbnn", "report.html"} <= {file.name for file in run.iterdir()}
+    assert "below rating" in (run / "report.html").read_text()
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 4
+    fourth = (tmp_path / "watched.csv").read_text().splitlines()[4]
+    assert fourth.endswith(",True,below rating")
+
+
+@pytest.mark.slow
+def test_engineers_tutorial_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for done, printed in follow_the_engineer(tmp_path, {}):
+        assert words(done.output) == words(printed), done.command
+
+
+def _trimmed(text):
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def test_commands_of_the_home_page_are_those_of_the_tutorial():
+    told = ENGINEER.read_text().splitlines()
+    commands = [line for code, _ in blocks(DOCS / "index.md", "bash") for line in code.splitlines()]
+    assert len(commands) == 4
+    assert set(commands) <= set(told)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_in_pages_exist_with_their_options(page):
+    text = page.read_text()
+    fenced = re.findall(r"^(prbnn .*?)(?: +#.*)?$", text, flags=re.MULTILINE)
+    inline = [line for line in re.findall(r"`(prbnn [^`\n]*)`", text) if " --" in line]
+    for line in {*fenced, *inline}:
+        words = shlex.split(line)[1:]
+        if "--help" in words or line.startswith("prbnn implements"):
+            continue
+        command = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        command.make_context(line, words)  # parses, and refuses what it does not know
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_navigation_leads_to_pages():
+    def files(entry):
+        if isinstance(entry, str):
+            return [entry]
+        parts = entry.values() if isinstance(entry, dict) else entry
+        return [file for part in parts for file in files(part)]
+
+    listed = files(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert len(listed) == len(set(listed))
+    assert [file for file in listed if not (DOCS / file).exists()] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    listed = re.findall(r"^::: prbnn\.(?:[\w.]+\.)?(\w+)$", text, flags=re.MULTILINE)
+    assert sorted(set(prbnn.__all__) - set(listed)) == []
 
 
 def test_public_names_are_importable_and_documented():
