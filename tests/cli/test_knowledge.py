@@ -268,3 +268,11 @@ def test_the_schema_is_printed_or_written() -> None:
     assert json.loads(command("schema")) == knowledge_schema()
     command("schema", "--out", "schema.json")
     assert json.loads(Path("schema.json").read_text()) == knowledge_schema()
+
+
+def test_columns_that_cannot_be_read_can_be_left_out(plant: pandas.DataFrame) -> None:
+    plant.assign(wind=["1.5"] * 59 + ["calm"]).to_csv("data.csv", index=False)
+    # the last column is the target unless another is named
+    told = check("  - {at_least: 0}\n", "--target", "power", code=2)
+    assert "column 'wind' holds numbers, and text in 1 row(s): 'calm' in row 60" in told
+    check("  - {at_least: 0}\n", "--target", "power", "--drop", "wind")

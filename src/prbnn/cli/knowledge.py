@@ -26,11 +26,17 @@ from prbnn.tables.encoding import apply, learn
 from prbnn.tables.files import read_file
 
 
-def check(knowledge: Path, data: Path, targets: Sequence[str], records: Path | None) -> None:
+def check(
+    knowledge: Path,
+    data: Path,
+    targets: Sequence[str],
+    drop: Sequence[str],
+    records: Path | None,
+) -> None:
     """Every rule in words and how the data stand to it; then what is wrong."""
     try:
         read = read_knowledge(knowledge)
-        columns, numbers = _columns(data, targets)
+        columns, numbers = _columns(data, targets, drop)
     except (KnowledgeError, DataError) as error:
         _refuse(str(error))
     rules = named(read.rules)
@@ -55,12 +61,12 @@ def check(knowledge: Path, data: Path, targets: Sequence[str], records: Path | N
         raise typer.Exit(INFEASIBLE)
 
 
-def new(data: Path, targets: Sequence[str], out: Path) -> None:
+def new(data: Path, targets: Sequence[str], drop: Sequence[str], out: Path) -> None:
     """A commented file to start from."""
     if out.exists():
         _refuse(f"{out} is there already; choose another name with --out, or move it away")
     try:
-        columns, _ = _columns(data, targets)
+        columns, _ = _columns(data, targets, drop)
     except DataError as error:
         _refuse(str(error))
     out.write_text(starter(columns, str(data), str(out)), encoding="utf-8")
@@ -84,17 +90,17 @@ def _refuse(message: str) -> NoReturn:
 # --- data ----------------------------------------------------------------------------------
 
 
-def _columns(path: Path, targets: Sequence[str]) -> tuple[Columns, list[int]]:
+def _columns(path: Path, targets: Sequence[str], drop: Sequence[str]) -> tuple[Columns, list[int]]:
     """The table as a fit would read it, with the numbers of its rows; what is left out is said."""
     frame, notes = read_file(path)
     known = [str(name) for name in frame.columns]
-    for name in targets:
+    for name in (*targets, *drop):
         if name not in known:
             raise DataError(f"{path}: no column {name!r}{nearest(name, known)}")
     if not targets:
         targets = known[-1:]
         typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
-    encoding = learn(frame.drop(columns=list(targets)), "drop")
+    encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
     outputs, values, there = _targets(frame, targets)
     numbers = apply(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):

@@ -12,6 +12,10 @@ knowledge_app = typer.Typer(
 )
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 @knowledge_app.command()
 def check(
     knowledge: Annotated[Path, typer.Argument(help="The knowledge file, YAML.")],
@@ -19,6 +23,7 @@ def check(
     target: Annotated[
         list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
     ] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
     json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
 ) -> None:
     """Every rule in words, how the data already stand to it, and rules that contradict each other.
@@ -29,7 +34,7 @@ def check(
     """
     from prbnn.cli.knowledge import check as run
 
-    run(knowledge, data, target or [], json)
+    run(knowledge, data, target or [], _names(drop), json)
 
 
 @knowledge_app.command()
@@ -38,6 +43,7 @@ def new(
     target: Annotated[
         list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
     ] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("knowledge.yaml"),
 ) -> None:
     """Start a knowledge file from a table: its columns, and rules to choose from.
@@ -46,7 +52,7 @@ def new(
     """
     from prbnn.cli.knowledge import new as run
 
-    run(data, target or [], out)
+    run(data, target or [], _names(drop), out)
 
 
 @knowledge_app.command()
