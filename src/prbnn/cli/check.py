@@ -7,7 +7,6 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import INFEASIBLE, telling
@@ -35,7 +34,7 @@ def run(folder: Path, records: Path | None, quiet: bool) -> None:
         table.add_column(heading, justify="left" if heading in ("rule", "verdict") else "right")
     for rule in found:
         table.add_row(
-            escape(rule.rule),
+            rule.rule,
             str(rule.draws),
             str(rule.broken),
             f"{rule.worst:.2g}",

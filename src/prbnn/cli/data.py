@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
@@ -37,7 +36,7 @@ def run(data: Path, records: Path | None) -> None:
     for line in lines:
         missing = f"{line['missing']}" if line["missing"] else ""
         cells = (line["column"], line["kind"], missing, line["values"], line["used_as"])
-        table.add_row(*map(escape, cells))
+        table.add_row(*cells)
     console.print(table)
     repeated = int(frame.duplicated().sum())
     if repeated:
