@@ -56,7 +56,8 @@ def watch(
     console.print(
         f"{int(seen.table['flagged'].sum())} of {len(seen.table)} rows are flagged; of ordinary rows "
         f"{seen.alarm.false_alarms:.1%} would be (level set on {seen.alarm.calibrated_on} "
-        f"{seen.calibrated_on} rows). {int((seen.table['broken_rules'] != '').sum())} rows break a rule.",
+        f"{seen.calibrated_on} rows). Rows that break a rule: "
+        f"{int((seen.table['broken_rules'] != '').sum())}.",
         highlight=False,
     )
     if len(flagged):

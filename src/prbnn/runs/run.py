@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError
@@ -134,8 +134,8 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
             f"every row has the class {targets[0]!r} in {plan.target!r}; nothing to learn"
         )
 
-    def one(rules: tuple) -> Any:
-        model = _estimator(prepared, rules, verbose)
+    def one(rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
+        model = _estimator(prepared, rules, tempering, verbose)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return model.fit(table, _target_column(targets, plan.target))
@@ -146,7 +146,8 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
     plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
         say("fitting the plain network beside it")
-        plain = one(())
+        # chosen without rules, so the first choice is the second; and two networks differ in rules alone
+        plain = one((), model.tempering_)
         if plain.result_.status == "interrupted":
             plain = None
             notes = (*notes, "the plain network was interrupted, and is left out")
@@ -171,7 +172,9 @@ def _target_column(targets: np.ndarray, name: str) -> Any:
     return targets if targets.dtype.kind != "f" else pd.DataFrame({name: targets})
 
 
-def _estimator(prepared: Prepared, rules: tuple, verbose: bool | None) -> Any:
+def _estimator(
+    prepared: Prepared, rules: tuple, tempering: float | Literal["auto"], verbose: bool | None
+) -> Any:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
     from prbnn.model.networks import MLP
 
@@ -179,6 +182,7 @@ def _estimator(prepared: Prepared, rules: tuple, verbose: bool | None) -> Any:
     network = None if plan.hidden is None else MLP(plan.hidden)
     options: dict[str, Any] = {
         "inference": plan.engine,
+        "tempering": tempering,
         "steps": plan.steps,
         "draws": plan.draws,
         "random_state": plan.seed,
