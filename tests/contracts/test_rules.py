@@ -679,7 +679,8 @@ def bound_at(rule: Rule, columns: Columns, scaling: Scaling, rows: np.ndarray) -
 
 def concrete_rules(parent: type[Rule] = Rule) -> set[type[Rule]]:
     below = parent.__subclasses__()
-    return {rule for rule in below if not rule.__name__.startswith("_")}.union(
+    own = {rule for rule in below if rule.__module__.startswith("prbnn.")}
+    return {rule for rule in own if not rule.__name__.startswith("_")}.union(
         *(concrete_rules(rule) for rule in below)
     )
 

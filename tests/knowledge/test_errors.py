@@ -401,7 +401,6 @@ def test_a_fault_in_what_a_rule_is_about_names_the_rule(of: Any) -> None:
         lambda: AtLeast(0, margin=None),  # type: ignore[arg-type]
         lambda: Equals(0, within="0.1*x"),  # type: ignore[arg-type]
         lambda: Increasing("x", over="1"),  # type: ignore[arg-type]
-        lambda: Compare({"x": 1}, below={}, by="x"),  # type: ignore[arg-type]
     ],
 )
 def test_text_in_place_of_a_number_is_a_clear_error(make: Callable[[], Any]) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from prbnn.cli.exits import BAD_INPUT
 from prbnn.errors import DataError
 from prbnn.studies.solar import sources
 from prbnn.studies.solar import study as solar
@@ -42,7 +43,8 @@ def study(
             [sources.simulated(seed)] if name == "plant" else sources.recorded(folder, share, seed)
         )
     except DataError as error:
-        raise typer.BadParameter(str(error)) from None
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
     records: list = []
     fitted = []
     with console.status("starting") as status:

@@ -95,6 +95,7 @@ def pvops(folder: Path) -> list[Site]:
             times[names == name],
             {key: values[names == name] for key, values in numbers.items()},
             {},
+            a_year=True,
         )
         for name in sorted(set(names))
     ]
@@ -134,8 +135,12 @@ def _site(
     times: np.ndarray,
     numbers: dict[str, np.ndarray],
     dropped: dict[str, int],
+    a_year: bool = False,
 ) -> Site:
-    """Sort, and leave out rows with gaps, times recorded twice and powers below 0."""
+    """Sort, and leave out rows with gaps, times recorded twice and powers below 0.
+
+    Day and hour are inputs where ``a_year`` is on record; a few weeks tell nothing of seasons.
+    """
     order = np.argsort(times, kind="stable")
     times, numbers = times[order], {key: values[order] for key, values in numbers.items()}
     gap = ~np.all([np.isfinite(values) for values in numbers.values()], axis=0)
@@ -154,7 +159,7 @@ def _site(
     inputs = {key: values[keep] for key, values in numbers.items() if key != "power"}
     return Site(
         name,
-        {**inputs, "day": (day - day[0]).astype(float), "hour": minute / 60},
+        inputs | ({"day": (day - day[0]).astype(float), "hour": minute / 60} if a_year else {}),
         numbers["power"][keep],
         day - day[0],
         minute,
