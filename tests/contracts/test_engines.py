@@ -137,9 +137,7 @@ def test_every_rule_at_every_strength(name: str, kind: str, rows: tuple) -> None
 @pytest.mark.parametrize(
     "name",
     [
-        name
-        if name in ("bbb", "svgd", "sghmc", "nuts")
-        else pytest.param(name, marks=pytest.mark.slow)
+        name if name in ("bbb", "nuts") else pytest.param(name, marks=pytest.mark.slow)
         for name in QUICK
     ],
 )
