@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from prbnn import MLP
 from prbnn.cli.main import app
+from prbnn.errors import InfeasibleError
 from prbnn.knowledge.expressions import parse
 from prbnn.studies.solar import inverter, plant, sources, study
 
@@ -168,3 +169,12 @@ def test_rules_speak_of_columns_that_are_there_and_hold_for_most_records():
         assert 0.6 * most < source.power.max() <= most
         dark = source.irradiance <= 0
         assert (source.power[dark] <= sources.DUSK * most).all()
+
+    def test_a_plant_whose_rules_cannot_be_met_is_told(self, monkeypatch, tmp_path):
+        def refuse(*_):
+            raise InfeasibleError("infeasible: pressure grew")
+
+        monkeypatch.setattr("prbnn.studies.solar.study.study", refuse)
+        result = CliRunner().invoke(app, ["study", "solar", "--out", str(tmp_path / "solar.png")])
+        assert result.exit_code == 3
+        assert "plant: no table, infeasible" in result.output

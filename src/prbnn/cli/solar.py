@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from prbnn.cli.exits import BAD_INPUT
-from prbnn.errors import DataError
+from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
+from prbnn.errors import DataError, InfeasibleError
 from prbnn.studies.solar import sources
 from prbnn.studies.solar import study as solar
 
@@ -51,7 +51,11 @@ def study(
         for source in found:
             for note in source.notes:
                 console.print(f"- {note}")
-            pair = solar.study(source, status.update, seed)
+            try:
+                pair = solar.study(source, status.update, seed)
+            except InfeasibleError as error:
+                console.print(f"{source.name}: no table, {error}")
+                continue
             fitted.append((source, *pair))
             for outcome in pair:
                 records += [*outcome.cells, *outcome.rules]
@@ -60,6 +64,8 @@ def study(
             console.print(error_table(source, pair))
             console.print(rules_table(pair))
             console.print(_ended(pair))
+    if not fitted:
+        raise typer.Exit(INFEASIBLE)
     console.print(
         "MSE, RMSE and CRPS of test rows in min-max units of the training power; in brackets the "
         "paper's, of another plant."
