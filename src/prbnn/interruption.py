@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -14,11 +16,8 @@ _asked = False
 
 
 @contextmanager
-def graceful(said: str = "stopping; press Ctrl-C again to drop everything") -> Generator[None]:
-    """While this lasts, one Ctrl-C asks for an early end, and a second one is as rude as usual."""
-    import sys
-    import threading
-
+def graceful(said: str) -> Generator[None]:
+    """While this lasts, one Ctrl-C asks for an early end and prints ``said``; a second one leaves."""
     global _asked
     if threading.current_thread() is not threading.main_thread():
         yield

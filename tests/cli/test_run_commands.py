@@ -160,7 +160,7 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
 def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
-    with graceful():
+    with graceful("stopping"):
         assert not asked()
         os.kill(os.getpid(), signal.SIGINT)
         assert asked()

@@ -356,3 +356,5 @@ def test_a_difference_in_text_accuses_nobody_wrongly() -> None:
     assert conflicts(rules, table) == []
     opposed = [rules[0], Compare({"x": 1}, above={"x": 0}, by=1, name="rises")]
     assert [set(found.rules) for found in conflicts(opposed, table)] == [{"falls", "rises"}]
+    near = [Compare({"x": 1}, below={"x": 0}, by=1, name="falls"), rules[1]]
+    assert conflicts(near, table) == []

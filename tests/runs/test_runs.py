@@ -316,3 +316,12 @@ def test_few_ordinary_rows_are_flagged(run: Run, folder: Path) -> None:
     seen = watched(run, folder / "ordinary.csv", false_alarms=0.1)
     # calibrated on 32 rows: the rate found is Beta(4, 29) about its mean of .12, and some
     assert 0.01 < seen.table["flagged"].mean() < 0.32
+
+
+def test_holes_are_filled_from_training_rows_alone(plan: Plan, folder: Path) -> None:
+    frame = table()
+    frame.loc[::7, "sun"] = np.nan
+    done = prepare(mistaken(plan, folder, frame, missing="impute"))
+    train = frame["sun"][~done.held_out]
+    assert done.encoding.columns[0].fill == pytest.approx(train.median(), abs=1e-9)
+    assert train.median() != frame["sun"].median()

@@ -76,9 +76,7 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
         _check_places(out, records)
         prepared = prepare(plan)
         rows, width = prepared.inputs.shape
-        console.print(
-            f"{rows} rows, {width} input columns, target {plan.target!r}", highlight=False
-        )
+        console.print(f"{rows} rows, {width} input columns, target {plan.target!r}")
         for note in prepared.notes:
             console.print(f"- {note}")
 

@@ -85,7 +85,8 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
         raise DataError(f"{path} is empty; a CSV file needs a line of column names and rows below")
     delimiter = _delimiter(lines)
     _check_header(path, lines, delimiter)
-    how = How(delimiter, *_decimal(lines, delimiter, encoding))
+    decimal, thousands = _decimal(lines, delimiter)
+    how = How(delimiter, decimal, encoding, thousands)
     try:
         with warnings.catch_warnings():
             # rows longer than the line of names: pandas would drop their last cells
@@ -155,21 +156,18 @@ def _delimiter(lines: list[str]) -> str:
     return max(DELIMITERS, key=cells)
 
 
-def _decimal(lines: list[str], delimiter: str, encoding: str) -> tuple[str, str, str | None]:
-    """A decimal comma where most cells of some column look like 1,5; and points in thousands."""
+def _decimal(lines: list[str], delimiter: str) -> tuple[str, str | None]:
+    """The decimal mark, a comma where a column of numbers has cells like 1,5; and that of thousands."""
     if delimiter == ",":
-        return ".", encoding, None
-    rows = [row for row in csv.reader(lines[1:], delimiter=delimiter)]
+        return ".", None
+    rows = list(csv.reader(lines[1:], delimiter=delimiter))
     width = max((len(row) for row in rows), default=0)
     columns = [[row[k].strip() for row in rows if k < len(row)] for k in range(width)]
     found = [[cell for cell in column if COMMA.fullmatch(cell)] for column in columns]
-    some = any(
-        len(commas) > 0 and _numeric(column) for commas, column in zip(found, columns, strict=True)
-    )
-    if not some:
-        return ".", encoding, None
+    if not any(commas and _numeric(cells) for commas, cells in zip(found, columns, strict=True)):
+        return ".", None
     grouped = any(THOUSANDS.fullmatch(cell) for cells in found for cell in cells)
-    return ",", encoding, "." if grouped else None
+    return ",", "." if grouped else None
 
 
 def _numeric(column: list[str]) -> bool:
