@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -33,6 +34,19 @@ class Chain(eqx.Module):
     def draws(self) -> int:
         """How many networks there are."""
         return self.weights[0].shape[0]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs they have."""
+        return self.weights[0].shape[-1]
+
+    def doubled(self) -> Chain:
+        """The same in float64; to be called where that is switched on."""
+        weights, biases = (
+            tuple(jnp.asarray(np.asarray(part, np.float64)) for part in parts)
+            for parts in (self.weights, self.biases)
+        )
+        return Chain(weights, biases, self.activation, self.precision)
 
 
 def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
@@ -63,7 +77,9 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
             f"certify: {type(network).__name__} is not a network it can enclose; MLP() is"
         )
     if not known(network.activation):
-        raise KnowledgeError(f"certify: activation {network.activation!r} is not one it can enclose")
+        raise KnowledgeError(
+            f"certify: activation {network.activation!r} is not one it can enclose"
+        )
     depth = range(len(network.layers))
     weights = [leaves[f"layers.{k}.weight"] for k in depth]
     biases = [leaves[f"layers.{k}.bias"] for k in depth]

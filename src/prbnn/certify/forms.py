@@ -1,0 +1,197 @@
+"""Quantities over a box, enclosed by a straight line with a remainder and by an interval.
+
+A box is {centre + radius t : t in [-1, 1]^d}. A `Form` of a quantity y says, for every t,
+
+    slope . t + low <= y(t) <= slope . t + high    and    least <= y(t) <= most.
+
+The remainder of a smooth quantity shrinks with the square of the box, an interval alone only with the
+box; the interval is kept beside it since neither is always the tighter. All is computed in float64,
+and what that rounds goes to the remainder (OWN a term, with room to spare).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+DOUBLE = 2.0**-53
+OWN = 16 * DOUBLE
+# below this a product may have been flushed to nothing
+TINY = 1e-300
+
+
+class Form(eqx.Module):
+    """A quantity of any shape over one box; ``slope`` has one more axis, the box's directions."""
+
+    slope: Float[Array, "*shape directions"]
+    low: Float[Array, "*shape"]
+    high: Float[Array, "*shape"]
+    least: Float[Array, "*shape"]
+    most: Float[Array, "*shape"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the quantity."""
+        return self.low.shape
+
+    @property
+    def directions(self) -> int:
+        """How many directions the box has."""
+        return self.slope.shape[-1]
+
+    @property
+    def size(self) -> Array:
+        """No value is larger; infinite where nothing is known."""
+        return jnp.maximum(jnp.abs(self.least), jnp.abs(self.most))
+
+    @property
+    def middle(self) -> Array:
+        """Of the interval; 0 where that has no end."""
+        middle = 0.5 * (self.least + self.most)
+        return jnp.where(jnp.isfinite(middle), middle, 0.0)
+
+    @property
+    def terms(self) -> Array:
+        """The size of the line's terms, which rounding is a share of."""
+        return jnp.sum(jnp.abs(self.slope), -1) + jnp.maximum(jnp.abs(self.low), jnp.abs(self.high))
+
+
+def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Form:
+    """Put a line and an interval together, each made tighter by the other."""
+    reach = jnp.sum(jnp.abs(slope), -1)
+    give = OWN * (slope.shape[-1] + 2) * (reach + jnp.maximum(jnp.abs(low), jnp.abs(high))) + TINY
+    by_line = low - reach - give, high + reach + give
+    # a line that is not finite says nothing
+    known = jnp.isfinite(by_line[0]) & jnp.isfinite(by_line[1])
+    least = jnp.where(known, jnp.maximum(least, by_line[0]), least)
+    most = jnp.where(known, jnp.minimum(most, by_line[1]), most)
+    least = jnp.where(jnp.isnan(least), -jnp.inf, least)
+    most = jnp.where(jnp.isnan(most), jnp.inf, most)
+    slope = jnp.where(known[..., None], slope, 0.0)
+    # the interval as a line of slope 0 where it leaves less room
+    narrow = ~known | (most - least < high - low)
+    return Form(
+        jnp.where(narrow[..., None], 0.0, slope),
+        jnp.where(narrow, least, low),
+        jnp.where(narrow, most, high),
+        least,
+        most,
+    )
+
+
+def interval(least: Array, most: Array, directions: int) -> Form:
+    """A quantity of which only an interval is known."""
+    least, most = jnp.asarray(least, float), jnp.asarray(most, float)
+    return form(jnp.zeros((*least.shape, directions)), least, most, least, most)
+
+
+def constant(value: Array, directions: int) -> Form:
+    """A quantity that is the same all over the box."""
+    return interval(value, value, directions)
+
+
+def add(one: Form, other: Form, sign: float = 1.0) -> Form:
+    """one + other, or one - other."""
+    ends = (other.low, other.high, other.least, other.most)
+    low, high, least, most = ends if sign > 0 else (-ends[1], -ends[0], -ends[3], -ends[2])
+    give = OWN * (one.terms + other.terms)
+    reach = OWN * (one.size + other.size)
+    return form(
+        one.slope + sign * other.slope,
+        one.low + low - give,
+        one.high + high + give,
+        one.least + least - jnp.where(jnp.isfinite(reach), reach, 0.0),
+        one.most + most + jnp.where(jnp.isfinite(reach), reach, 0.0),
+    )
+
+
+def scale(one: Form, factor: Array) -> Form:
+    """One times a number."""
+    low, high = _ordered(one.low * factor, one.high * factor)
+    least, most = _ordered(_product(one.least, factor), _product(one.most, factor))
+    give = OWN * one.terms * jnp.abs(factor) + TINY
+    reach = OWN * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
+    return form(one.slope * factor[..., None], low - give, high + give, least - reach, most + reach)
+
+
+def shift(one: Form, by: Array) -> Form:
+    """One plus a number."""
+    give = OWN * (one.terms + jnp.abs(by))
+    reach = OWN * (one.size + jnp.abs(by))
+    reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
+    return form(
+        one.slope,
+        one.low + by - give,
+        one.high + by + give,
+        one.least + by - reach,
+        one.most + by + reach,
+    )
+
+
+def widen(one: Form, by: Array) -> Form:
+    """The same with so much more room on either side."""
+    return form(one.slope, one.low - by, one.high + by, one.least - by, one.most + by)
+
+
+def times(one: Form, other: Form) -> Form:
+    """A product: p q = p0 q + q0 p - p0 q0 + (p - p0)(q - q0), the last term enclosed.
+
+    p0 and q0 are the middles of the intervals.
+    """
+    here, there = one.middle, other.middle
+    corners = jnp.stack(
+        [_product(a, b) for a in (one.least, one.most) for b in (other.least, other.most)]
+    )
+    least, most = jnp.min(corners, 0), jnp.max(corners, 0)
+    room = jnp.maximum(one.most - here, here - one.least) * jnp.maximum(
+        other.most - there, there - other.least
+    )
+    low_one, high_one = _ordered(one.low * there, one.high * there)
+    low_other, high_other = _ordered(other.low * here, other.high * here)
+    give = 2 * OWN * (one.terms * jnp.abs(there) + other.terms * jnp.abs(here) + room) + TINY
+    reach = OWN * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
+    reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
+    return form(
+        one.slope * there[..., None] + other.slope * here[..., None],
+        low_one + low_other - here * there - room - give,
+        high_one + high_other - here * there + room + give,
+        least - reach,
+        most + reach,
+    )
+
+
+def square(one: Form) -> Form:
+    """one^2 = 2 m y - m^2 + (y - m)^2, m the middle of the interval."""
+    found = times(one, one)
+    middle = one.middle
+    room = jnp.maximum(one.most - middle, middle - one.least) ** 2
+    across = (one.least <= 0) & (one.most >= 0)
+    ends = jnp.stack([jnp.abs(one.least), jnp.abs(one.most)])
+    smallest = jnp.where(across, 0.0, jnp.min(ends, 0))
+    least = smallest**2 * (1 - OWN) - TINY
+    low, high = _ordered(2 * middle * one.low, 2 * middle * one.high)
+    give = 4 * OWN * (one.terms * jnp.abs(middle) + middle**2 + room) + TINY
+    return form(
+        2 * middle[..., None] * one.slope,
+        low - middle**2 - give,
+        high - middle**2 + room + give,
+        jnp.maximum(found.least, least),
+        found.most,
+    )
+
+
+def along(one: Form, slope: Array, low: Array, high: Array, least: Array, most: Array) -> Form:
+    """f(one), where slope y + low <= f(y) <= slope y + high and least <= f(y) <= most."""
+    line = scale(one, slope)
+    give = OWN * (line.terms + jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    return form(line.slope, line.low + low - give, line.high + high + give, least, most)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """a b, where nothing times infinity is nothing."""
+    return jnp.where((a == 0) | (b == 0), 0.0, a * b)
+
+
+def _ordered(a: Array, b: Array) -> tuple[Array, Array]:
+    return jnp.minimum(a, b), jnp.maximum(a, b)

@@ -1,0 +1,327 @@
+"""What there is to prove of a rule: its score as a function of the point, and the boxes it holds on.
+
+Training evaluates bounds at points, on the host. A proof needs them over whole boxes, so the same
+formulas are traced here; a callable gets rows whose numbers are traced, with numpy's functions and
+jax.numpy's alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from prbnn.certify.programs import NotEnclosed
+from prbnn.errors import KnowledgeError
+from prbnn.knowledge import bounds, comparison, own, shape
+from prbnn.knowledge.drawn import Drawn
+from prbnn.knowledge.expressions import parse
+from prbnn.knowledge.quantities import quantity_of
+from prbnn.knowledge.regions import Columns, Sampling, Sweep
+from prbnn.knowledge.rules import Rule
+
+if TYPE_CHECKING:
+    from prbnn.model.scaling import Scaling
+
+Known = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One rule: ``score(function, x)`` is >= 0 where it holds, in the rule's unit, x as the network sees it.
+
+    `lower` and `upper` are its boxes, (boxes, inputs) in the user's units; `swept` are the columns in
+    which some box has a width; `region` says it in words.
+    """
+
+    rule: Rule
+    score: Callable[[Drawn, Array], Array]
+    unit: float
+    lower: np.ndarray
+    upper: np.ndarray
+    swept: tuple[int, ...]
+    region: str
+
+
+def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -> Question:
+    """Read a rule; `NotEnclosed` says why one cannot be proved."""
+    if columns.layout is not None:
+        raise NotEnclosed("rules on sequences are not enclosed")
+    lower, upper, region = boxes(rule.sampling(columns), columns, rows)
+    middle = 0.5 * (lower[:1] + upper[:1])
+    bound = rule.bind(columns, scaling, middle).without_margin()
+    known = _known(rule, columns, scaling)
+    shift, scale = jnp.asarray(scaling.input_shift), jnp.asarray(scaling.input_scale)
+
+    def score(function: Drawn, x: Array) -> Array:
+        return jnp.ravel(bound.score(function, x, known(x * scale + shift)))
+
+    swept = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
+    return Question(rule, score, float(bound.unit), lower, upper, swept, region)
+
+
+def boxes(
+    sampling: Sampling, columns: Columns, rows: int | None
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """The region as boxes in the user's units.
+
+    Columns that are neither named nor swept are held at training rows, ``rows`` of them spread over the
+    table (all if None); a column of few values takes each of them.
+    """
+    parts, words = [], []
+    for sweep in sampling.region or (Sweep(),):
+        part, text = _boxes_of_sweep(sweep, sampling, columns, rows)
+        parts.append(part)
+        words.append(text)
+    lower, upper = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+    return lower, upper, "; ".join(words)
+
+
+def _boxes_of_sweep(
+    sweep: Sweep, sampling: Sampling, columns: Columns, rows: int | None
+) -> tuple[tuple[np.ndarray, np.ndarray], str]:
+    ranges = {name: (low, high) for name, low, high in sweep.ranges}
+    for name in ranges:
+        columns.index(name)
+    if sampling.column is not None:
+        ranges.setdefault(sampling.column, columns.span(sampling.column))
+    if sweep.full or len(columns.inputs) == 1:
+        for name in columns.inputs:
+            ranges.setdefault(name, columns.span(name))
+    held = [name for name in columns.inputs if name not in ranges]
+    base = columns.rows[:1] if not held else _spread(columns, held, rows)
+    lower, upper = base.astype(np.float64).copy(), base.astype(np.float64).copy()
+    for name, (low, high) in ranges.items():
+        index = columns.index(name)
+        if name == sampling.column:
+            low, high = low + sampling.before, high - sampling.after
+            if low > high:
+                raise KnowledgeError(f"the step along {name!r} does not fit in its region")
+        values = columns.values(index) if name != sampling.column else None
+        if values is not None and low < high and values[0] <= low and high <= values[-1]:
+            inside = values[(values >= low) & (values <= high)]
+            if len(inside):
+                lower, upper = (np.repeat(end, len(inside), axis=0) for end in (lower, upper))
+                each = np.tile(inside, len(lower) // len(inside))
+                lower[:, index], upper[:, index] = each, each
+                continue
+        lower[:, index], upper[:, index] = low, high
+    text = ", ".join(
+        f"{n} in [{a:g}, {b:g}]" if a < b else f"{n} = {a:g}" for n, (a, b) in ranges.items()
+    )
+    if held:
+        of = "" if len(base) == len(np.unique(columns.rows, axis=0)) else f" of {len(columns.rows)}"
+        text = f"{text}{'; ' if text else ''}the others at {len(base)}{of} training rows"
+    return (lower, upper), text
+
+
+def _spread(columns: Columns, held: list[str], rows: int | None) -> np.ndarray:
+    """Distinct training rows, so many of them, evenly over the table."""
+    index = [columns.index(name) for name in held]
+    _, first = np.unique(columns.rows[:, index], axis=0, return_index=True)
+    first = np.sort(first)
+    if rows is not None and len(first) > rows:
+        first = first[np.linspace(0, len(first) - 1, rows).round().astype(int)]
+    return columns.rows[first]
+
+
+class Rows(np.lib.mixins.NDArrayOperatorsMixin):
+    """Traced rows for a user's callable: columns by name, numpy's functions traced."""
+
+    def __init__(self, array: Array, names: tuple[str, ...] = ()):
+        self.array, self.names = array, names
+
+    def __jax_array__(self) -> Array:
+        return self.array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the numbers."""
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        """How many axes they have."""
+        return self.array.ndim
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, key: Any) -> Rows:
+        if isinstance(key, str):
+            if key not in self.names:
+                raise KnowledgeError(f"no column {key!r}; known names: {', '.join(self.names)}")
+            return Rows(self.array[:, self.names.index(key)])
+        return Rows(self.array[key])
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or options or not hasattr(jnp, function.__name__):
+            return NotImplemented
+        return Rows(getattr(jnp, function.__name__)(*(_plain(each) for each in inputs)))
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        if not hasattr(jnp, function.__name__):
+            return NotImplemented
+        plain = jax.tree.map(_plain, list(inputs), is_leaf=lambda each: isinstance(each, Rows))
+        return Rows(getattr(jnp, function.__name__)(*plain, **options))
+
+
+def _plain(value: Any) -> Any:
+    return value.array if isinstance(value, Rows) else value
+
+
+def _at(bound: Any, columns: Columns, x: Array) -> Array:
+    """A bound at one point in the user's units."""
+    if isinstance(bound, str):
+        expression = parse(bound, columns.inputs)
+        named = {name: x[columns.index(name)] for name in expression.names}
+        return jnp.asarray(expression.evaluate(named, jnp), float).reshape(())
+    if callable(bound):
+        try:
+            found = bound(Rows(x[None], columns.inputs))
+            return jnp.asarray(_plain(found), float).reshape(())
+        except Exception as error:
+            name = getattr(bound, "__name__", "a callable")
+            raise NotEnclosed(
+                f"{name} could not be traced ({type(error).__name__}: {error}); write it with "
+                "jax.numpy, or as text"
+            ) from None
+    return jnp.asarray(float(bound))
+
+
+Reading = Callable[[Array], Any]
+
+
+@singledispatch
+def _known(rule: Rule, columns: Columns, scaling: Scaling) -> Reading:
+    """What the rule knows at a point, as `prbnn.knowledge.scoring` computes it beforehand."""
+    raise NotEnclosed(f"{type(rule).__name__} is not a rule that can be enclosed")
+
+
+def _limits(columns: Columns, shift: float, unit: float, **ends: Any) -> Reading:
+    given = {name: end for name, end in ends.items() if end is not None}
+    return lambda x: {name: (_at(end, columns, x) - shift) / unit for name, end in given.items()}
+
+
+@_known.register(bounds.AtLeast)
+@_known.register(bounds.AtMost)
+@_known.register(bounds.Between)
+@_known.register(bounds.Equals)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    _, unit, shift = quantity_of(rule.of, columns, scaling, rule.at)
+    match rule:
+        case bounds.AtLeast():
+            return _limits(columns, shift, unit, lower=rule.bound)
+        case bounds.AtMost():
+            return _limits(columns, shift, unit, upper=rule.bound)
+        case bounds.Between():
+            return _limits(columns, shift, unit, lower=rule.lower, upper=rule.upper)
+    within = unit / 100 if rule.within is None else rule.within
+
+    def equals(x: Array) -> Known:
+        value = _at(rule.value, columns, x)
+        return {"lower": (value - within - shift) / unit, "upper": (value + within - shift) / unit}
+
+    return equals
+
+
+@_known.register(bounds.OneOf)
+@_known.register(bounds.Outside)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    _, unit, shift = quantity_of(rule.of, columns, scaling, rule.at)
+    return lambda x: {
+        name: jnp.stack([(_at(pair[k], columns, x) - shift) / unit for pair in rule.intervals])
+        for k, name in enumerate(("lower", "upper"))
+    }
+
+
+def _into(scaling: Scaling, changes: Mapping[int, Reading]) -> Callable[[Array], Array]:
+    """A point in the user's units with some columns changed, as the network sees it."""
+    shift, scale = jnp.asarray(scaling.input_shift), jnp.asarray(scaling.input_scale)
+
+    def changed(x: Array) -> Array:
+        moved = x
+        for index, value in changes.items():
+            moved = moved.at[index].set(value(x))
+        return (moved - shift) / scale
+
+    return changed
+
+
+def _ahead(columns: Columns, scaling: Scaling, column: str, step: float) -> Callable:
+    index = columns.index(column)
+    return _into(scaling, {index: lambda x: x[index] + step})
+
+
+@_known.register(shape.Increasing)
+@_known.register(shape.Decreasing)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    rises, zero = isinstance(rule, shape.Increasing), jnp.zeros(())
+    if rule.over is None:
+        return lambda x: {"lower" if rises else "upper": zero}
+    moved = _ahead(columns, scaling, rule.column, rule.over)
+    return lambda x: {"lower": zero, "first" if rises else "second": moved(x)}
+
+
+@_known.register(shape.SlopeBetween)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    _, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    unit = unit / scaling.input_sd[columns.index(rule.column)]
+    return _limits(columns, 0.0, unit, lower=rule.lower, upper=rule.upper)
+
+
+@_known.register(shape.Convex)
+@_known.register(shape.Concave)
+@_known.register(shape.CurvatureBetween)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    _, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    unit = unit / scaling.input_sd[columns.index(rule.column)] ** 2
+    match rule:
+        case shape.Convex():
+            limits = _limits(columns, 0.0, unit, lower=0.0)
+        case shape.Concave():
+            limits = _limits(columns, 0.0, unit, upper=0.0)
+        case _:
+            limits = _limits(columns, 0.0, unit, lower=rule.lower, upper=rule.upper)
+    step = shape.bend_step(rule, columns)
+    ahead, behind = (_ahead(columns, scaling, rule.column, by) for by in (step, -step))
+    return lambda x: {**limits(x), "ahead": ahead(x), "behind": behind(x)}
+
+
+@_known.register(comparison.Compare)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    _, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+
+    def side(changes: Mapping[str, Any]) -> Callable[[Array], Array]:
+        read = {columns.index(c): partial(_at, value, columns) for c, value in changes.items()}
+        return _into(scaling, read)
+
+    first, second = side(rule.set), side(rule.against)
+
+    def reading(x: Array) -> Known:
+        by = _at(rule.by, columns, x) / unit
+        limits = {
+            "below": {"upper": -by},
+            "above": {"lower": by},
+            "within": {"lower": -by, "upper": by},
+        }[rule.relation]
+        return {**limits, "first": first(x), "second": second(x)}
+
+    return reading
+
+
+@_known.register(own.Score)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    return lambda x: {}
+
+
+@_known.register(own.Combined)
+def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
+    parts = [_known(part, columns, scaling) for part in rule.parts]
+    return lambda x: {str(place): part(x) for place, part in enumerate(parts)}

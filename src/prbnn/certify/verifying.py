@@ -1,0 +1,209 @@
+"""Networks that were not trained here: weights in, box in, property of the outputs in, verdict out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from prbnn.certify import layered
+from prbnn.certify.activations import known
+from prbnn.certify.bounds import box_form, boxes_of
+from prbnn.certify.chains import Chain, chain_of
+from prbnn.certify.search import search
+from prbnn.errors import KnowledgeError
+from prbnn.model.networks import ACTIVATIONS, Dense, Layers
+
+STEPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """``status`` is "proved", "refuted" (with the point that breaks it) or "undecided".
+
+    `left` is the share of the box that was not decided, `boxes` how many were looked at.
+    """
+
+    status: Literal["proved", "refuted", "undecided"]
+    counterexample: np.ndarray | None
+    left: float
+    boxes: int
+    seconds: float
+
+
+def verify(
+    network: Any,
+    lower: Any,
+    upper: Any,
+    coefficients: Any,
+    offset: Any = 0.0,
+    *,
+    holds: Literal["all", "any"] = "all",
+    activation: str = "relu",
+    seconds: float = 60.0,
+) -> Verdict:
+    """Whether ``coefficients @ outputs + offset >= 0`` for every input in the box [lower, upper].
+
+    ``network`` is a built `MLP`, or a list of (weight, bias) pairs with ``activation`` between them,
+    weights as (outputs, inputs); it is taken as deployed in the precision of its weights. Several rows
+    of coefficients must hold ``"all"`` at once, or ``"any"`` one of them at each input ("the largest
+    output is not the first" is any of y_k - y_0 >= 0).
+
+    >>> layer = np.array([[1.0, -1.0]]), np.array([0.5])
+    >>> verify([layer], [0, 0], [1, 1], [[1.0]], 0.6).status
+    'proved'
+    >>> verdict = verify([layer], [0, 0], [1, 1], [[1.0]], 0.4)
+    >>> verdict.status, verdict.counterexample.tolist()
+    ('refuted', [0.0, 1.0])
+    """
+    if holds not in ("all", "any"):
+        raise ValueError(f"holds must be 'all' or 'any', got {holds!r}")
+    built = network if isinstance(network, Layers) else _layers(network, activation)
+    chain, _ = chain_of(built)
+    low, high = boxes_of(lower, upper, chain.inputs)
+    if len(low) != 1:
+        raise ValueError(f"verify takes one box at a time, got {len(low)}")
+    rows = np.atleast_2d(np.asarray(coefficients, np.float64))
+    outputs = chain.weights[-1].shape[1]
+    if rows.shape[1] != outputs:
+        raise ValueError(f"coefficients must be (properties, {outputs}), got {rows.shape}")
+    added = np.broadcast_to(np.asarray(offset, np.float64), rows.shape[:1])
+    if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(added))):
+        raise ValueError("coefficients and offset must be finite")
+    task = _Task(built, chain, rows, added, holds, high[0] - low[0])
+    found = search(task, 1, low, high, seconds)
+    point = found.counterexamples.get(0)
+    status = "refuted" if point is not None else "proved" if found.left[0] == 0 else "undecided"
+    return Verdict(status, point, float(found.left[0]), found.boxes, found.seconds)
+
+
+def _layers(pairs: Sequence, activation: str) -> Layers:
+    if not known(activation):
+        raise KnowledgeError(
+            f"certify: activation {activation!r} is not one of {', '.join(ACTIVATIONS)}"
+        )
+    layers, deep = [], None
+    for place, pair in enumerate(pairs):
+        weight, bias = (np.asarray(part) for part in pair)
+        if weight.dtype != np.float32:
+            weight, bias = weight.astype(np.float64), bias.astype(np.float64)
+        if (
+            weight.ndim != 2
+            or bias.shape != weight.shape[:1]
+            or deep not in (None, weight.shape[1])
+        ):
+            raise ValueError(
+                f"layer {place}: weight must be (outputs, inputs) and bias (outputs,), following the "
+                f"layer before; got {weight.shape} and {bias.shape}"
+            )
+        if not (np.all(np.isfinite(weight)) and np.all(np.isfinite(bias))):
+            raise ValueError(f"layer {place}: weights must be finite")
+        deep = weight.shape[0]
+        layers.append((weight, bias))
+    if not layers:
+        raise ValueError("a network needs at least one layer")
+    wide = any(weight.dtype == np.float64 for weight, _ in layers)
+    kind = np.float64 if wide else np.float32
+    with jax.enable_x64(wide):
+        return Layers(
+            tuple(Dense(jnp.asarray(w, kind), jnp.asarray(b, kind)) for w, b in layers), activation
+        )
+
+
+class _Task:
+    """A linear property of one network's outputs."""
+
+    tolerance = 0.0
+
+    def __init__(self, built, chain: Chain, rows, added, holds: str, widths: np.ndarray):
+        self.built, self.rows, self.added, self.holds = built, rows, added, holds
+        self.wide = chain.precision == "float64"
+        with jax.enable_x64(True):
+            doubled = chain.doubled()
+            self.network = layered.Network(
+                tuple(part[0] for part in doubled.weights),
+                tuple(part[0] for part in doubled.biases),
+                chain.activation,
+                chain.precision,
+            )
+            self.claim = (
+                jnp.asarray(rows),
+                jnp.asarray(added),
+                jnp.asarray(np.maximum(widths, 1e-300)),
+            )
+
+    def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
+        with jax.enable_x64(True):
+            parts = self.network.weights, self.network.biases
+            kind = self.network.activation, self.network.precision, self.holds
+            found = _enclose(parts, kind, self.claim, jnp.asarray(low[0]), jnp.asarray(high[0]))
+            return tuple(np.asarray(part)[None] for part in found)
+
+    def deployed(self, networks: np.ndarray, points: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(self.wide):
+            outputs = np.asarray(_outputs(self.built, jnp.asarray(points[0], float)), np.float64)
+        # the property itself in float64: what rounding there leaves open is not a counterexample
+        scores = outputs @ self.rows.T + self.added
+        size = np.abs(outputs) @ np.abs(self.rows.T) + np.abs(self.added)
+        scores = scores + 8 * (self.rows.shape[1] + 2) * 2.0**-53 * size
+        return (scores.min(1) if self.holds == "all" else scores.max(1))[None]
+
+    def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        starts = np.random.default_rng(0).random(low.shape[1:])
+        with jax.enable_x64(self.wide):
+            rows, added = jnp.asarray(self.rows, float), jnp.asarray(self.added, float)
+            ends = [jnp.asarray(end[0], float) for end in (low, high)]
+            begin = ends[0] + (ends[1] - ends[0]) * jnp.asarray(starts, float)
+            found = np.asarray(_hunt(self.built, rows, added, self.holds, *ends, begin))
+        return np.clip(found.astype(np.float64), low[0], high[0])[None]
+
+
+@eqx.filter_jit
+def _enclose(parts: tuple, kind: tuple, claim: tuple, low: Array, high: Array):
+    activation, precision, holds = kind
+    rows, added, widths = claim
+    network = layered.Network(*parts, activation, precision)
+
+    def box(low: Array, high: Array):
+        x = layered.entering(box_form(low, high), precision)
+        score = layered.claimed(network, x, layered.hidden(network, x), rows, added)
+        pick = jnp.argmin(score.least) if holds == "all" else jnp.argmax(score.least)
+        slope = score.slope[pick]
+        worst = jnp.where(slope > 0, low, high)
+        room = score.high[pick] - score.low[pick]
+        return score.least[pick], worst, jnp.abs(slope) + room * (high - low) / widths * 0.1
+
+    return jax.vmap(box)(low, high)
+
+
+@eqx.filter_jit
+def _outputs(built: Layers, x: Array) -> Array:
+    return jax.vmap(built)(x)
+
+
+@eqx.filter_jit
+def _hunt(built: Layers, rows: Array, added: Array, holds: str, low, high, begin) -> Array:
+    def score(x: Array) -> Array:
+        scores = rows @ built(x) + added
+        return jnp.min(scores) if holds == "all" else jnp.max(scores)
+
+    def lane(low: Array, high: Array, begin: Array) -> Array:
+        def step(carry: tuple, k: Array) -> tuple:
+            x, best, lowest = carry
+            value, slope = jax.value_and_grad(score)(x)
+            best = jnp.where(value < lowest, x, best)
+            lowest = jnp.minimum(value, lowest)
+            reach = 0.5 * (high - low) * 0.75**k
+            return (jnp.clip(x - reach * jnp.sign(slope), low, high), best, lowest), None
+
+        first = begin, begin, jnp.full((), jnp.inf, begin.dtype)
+        (_, best, _), _ = jax.lax.scan(step, first, jnp.arange(STEPS))
+        return best
+
+    return jax.vmap(lane)(low, high, begin)
