@@ -31,6 +31,7 @@ LAYERS = (
         "interruption",
         "fit",
         "many",
+        "proving",
     ),
     ("report",),
     ("anomaly", "saving", "estimation", "estimators", "sequence_regressor"),

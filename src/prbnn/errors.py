@@ -47,6 +47,14 @@ class DivergedError(RuntimeError):
         self.solution = solution
 
 
+class NotEnclosedError(KnowledgeError):
+    """Nothing can be proved of a rule, a network or an operation; the message says of which."""
+
+
+class CertificateError(ValueError):
+    """A certificate that is damaged, newer than this library, or of another model."""
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a real number, and not text, a truth value or nothing."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

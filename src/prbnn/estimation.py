@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from prbnn.certify.certificate import Certificate
+from prbnn.certify.certifying import ROWS, certify
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fit import train
 from prbnn.inference.engine import Engine
@@ -24,10 +26,11 @@ from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.progress import progress_bar
+from prbnn.proving import SECONDS, prove
 from prbnn.report.knowledge import knowledge_report, meets
 from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
-from prbnn.solution import Result, Solution
+from prbnn.solution import Proof, Result, Solution
 from prbnn.table import is_named, read_inputs
 from prbnn.task import Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
@@ -55,6 +58,7 @@ class Estimator(BaseEstimator):
         points: int = 64,
         rejection: float | None = None,
         draws: int = 1000,
+        prove: bool | float = False,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
@@ -69,6 +73,7 @@ class Estimator(BaseEstimator):
         self.points = points
         self.rejection = rejection
         self.draws = draws
+        self.prove = prove
         self.random_state = random_state
         self.verbose = verbose
 
@@ -134,6 +139,19 @@ class Estimator(BaseEstimator):
                 progress=report.update,
                 seed=seed,
             )
+            if self.prove and solution.result.status not in (
+                "diverged",
+                "infeasible",
+                "interrupted",
+            ):
+                solution = prove(
+                    solution,
+                    self.draws,
+                    SECONDS if self.prove is True else float(self.prove),
+                    batch_size=self.batch_size,
+                    progress=report.update,
+                    stage=report.stage,
+                )
             report.stage("checking draws")
             self._keep(solution)
             self._columns(X, task)
@@ -161,8 +179,14 @@ class Estimator(BaseEstimator):
         hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
         raw = solution.posterior
         check = raw.check(solution.rules)
-        kept, self.acceptance_ = raw.condition(hard)
-        stored, result = self._stored(solution, kept, hard)
+        proof = solution.proof
+        if proof is None:
+            kept, self.acceptance_ = raw.condition(hard)
+            stored, result = self._stored(solution, kept, hard)
+        else:
+            self.acceptance_ = proof.acceptance
+            stored, result = _proved(solution, proof, self.draws)
+        self.certificate_ = None if proof is None else proof.certificate
         result = result or _missed_when_checked(solution, check)
         if solution.result.status == "interrupted" and result is not None:
             # that it was cut short explains the rest
@@ -207,6 +231,19 @@ class Estimator(BaseEstimator):
                 break
             kept = kept.joined(solution.more(batch, number).condition(rules)[0])
         return kept.take(np.arange(min(self.draws, len(kept)))), None
+
+    def certify(
+        self, seconds: float = 60.0, *, rows: int | None = ROWS, raw: bool = False
+    ) -> Certificate:
+        """Decide for each rule and stored draw whether the rule holds everywhere in its region.
+
+        Proved, refuted with a counterexample, or undecided; see `prbnn.certify.certify`. With
+        ``raw=True`` the draws are those of the posterior before any was rejected, and
+        `RuleCertificate.chance_of_breaking` then bounds the chance that a drawn function breaks a rule.
+        """
+        check_is_fitted(self, "posterior_")
+        draws = self.raw_posterior_ if raw else self.posterior_
+        return certify(draws, list(self.solution_.rules), seconds, rows=rows)
 
     def save(self, path: str | os.PathLike, *, data: bool = True) -> None:
         """Write the fitted model to one file, for `prbnn.load`.
@@ -257,6 +294,19 @@ class Estimator(BaseEstimator):
                 f"{self.n_features_in_} features as input"
             )
         return values
+
+
+def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, Result | None]:
+    """The proved draws; where there are none, the raw ones, and that is said."""
+    if proof.complete:
+        return proof.posterior, None
+    names = tuple(rule.label for rule in solution.rules if rule.strength.kind == "share")
+    message = (
+        f"{len(proof.posterior)} of {wanted} draws proved to obey {' and '.join(map(repr, names))} "
+        "before the time for proofs ended; give more (prove=600), more steps, or a margin"
+    )
+    stored = proof.posterior if len(proof.posterior) else solution.posterior
+    return stored, Result("budget spent", message, names)
 
 
 def _missed_when_checked(solution: Solution, check: Check) -> Result | None:

@@ -42,6 +42,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
+    prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
+        and trains on with counterexamples where most are not; a number is the seconds it may take
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
@@ -54,6 +56,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
     result_ : how the fit ended
+    certificate_ : what was proved of the stored draws; None unless ``prove``
     noise_ : learned or stated noise in the target's units; nan where it varies or there is none
     history_ : how the objective, the violations and the duals moved in training
     settings_ : the parameters as they were, what stood for None, and the seed
@@ -83,6 +86,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         points: int = 64,
         rejection: float | None = None,
         draws: int = 1000,
+        prove: bool | float = False,
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -99,6 +103,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             points=points,
             rejection=rejection,
             draws=draws,
+            prove=prove,
             random_state=random_state,
             verbose=verbose,
         )
@@ -204,6 +209,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
+    prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
+        and trains on with counterexamples where most are not; a number is the seconds it may take
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
 
@@ -216,6 +223,7 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
     result_ : how the fit ended
+    certificate_ : what was proved of the stored draws; None unless ``prove``
     history_ : how the objective, the violations and the duals moved in training
     settings_ : the parameters as they were, what stood for None, and the seed
     solution_, tempering_, output_names_, n_features_in_, feature_names_in_ : the rest of the record

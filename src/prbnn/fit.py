@@ -126,14 +126,20 @@ def train(
     early_stopping: bool = True,
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
+    since: Carry | None = None,
 ) -> Solution:
-    """Train a prepared task: a search at the full learning rate, then a third of it to settle."""
+    """Train a prepared task: a search at the full learning rate, then a third of it to settle.
+
+    ``since`` is where an earlier fit ended; training goes on from there.
+    """
     began = time.perf_counter()
     steps = int(steps or task.engine.steps)
     chunk, sampler = task.engine.chunk, task.engine.block > 1
     settle = _settle(task.engine, steps)
     plan = plan_of(task, steps)
-    carry = start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
+    carry = since
+    if carry is None:
+        carry = start(task.engine, task.problem, task.enforcement, jax.random.key(seeds(seed)[1]))
     parts = (task.engine, task.problem, task.enforcement, task.data)
     batch_size = rows_a_step(task, batch_size)
 
@@ -245,7 +251,7 @@ def solution_of(
     seed: int,
 ) -> Solution:
     """What a trained carry amounts to: draws, the verdict on how it ended, and its history."""
-    fitted = FittedTask(task, carry.engine, seed)
+    fitted = FittedTask(task, carry.engine, seed, carry)
     every = RAW_DRAWS if task.engine.endless else EVERY_DRAW
     posterior = fitted.draw(every if draws is None else draws, 0)
     location, scale = _moments(task, carry.engine, posterior)
@@ -281,6 +287,7 @@ class FittedTask(NamedTuple):
     task: Task
     state: Any
     seed: int
+    carry: Carry
 
     @property
     def endless(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from prbnn.certify.certificate import Certificate
 from prbnn.knowledge.rules import Rule
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
@@ -74,6 +75,22 @@ class Fitted(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Proof:
+    """Draws that were proved to obey every hard rule everywhere, and the certificate that says so.
+
+    - `acceptance`: the share of raw draws that were
+    - `rounds`: how often counterexamples joined the points and training went on
+    - `complete`: whether as many draws were proved as were wanted
+    """
+
+    posterior: Posterior
+    certificate: Certificate
+    acceptance: float
+    rounds: int
+    complete: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A fitted posterior and its record.
 
@@ -84,6 +101,7 @@ class Solution:
       (computed when asked for)
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
+    - `proof`: draws proved to obey, where that was asked for
     """
 
     posterior: Posterior
@@ -99,6 +117,7 @@ class Solution:
     seconds_run: float
     fitted: Fitted
     diagnostics: Diagnostics | None = None
+    proof: Proof | None = None
 
     def more(self, count: int, number: int) -> Posterior:
         """A further posterior of ``count`` raw draws; another ``number``, other draws."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -70,6 +70,17 @@ class Task(NamedTuple):
             for part in (self.problem, self.enforcement)
         )
         return self._replace(problem=problem, enforcement=enforcement, tempering=tempering)
+
+    def also_at(self, further: Mapping[int, np.ndarray]) -> Task:
+        """The same task with further points (by position of a rule) in the pools; nothing recompiles."""
+        knowledge = self.problem.knowledge
+        if knowledge is None:
+            return self
+        count = knowledge.groups[0].points.shape[0]
+        bound = bind_all(self.rules, self.columns, self.scaling, count, further=further)
+        return self._replace(
+            problem=eqx.tree_at(lambda problem: problem.knowledge, self.problem, bound)
+        )
 
 
 def prepare(

@@ -13,6 +13,7 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
+from prbnn.certify import Certificate
 from prbnn.cli.main import app
 from prbnn.errors import DivergedError
 from prbnn.interruption import asked, graceful
@@ -90,11 +91,12 @@ def test_watching(run: Path) -> None:
 
 def test_checking(run: Path) -> None:
     told = command("check", "run", "--json", "check.json")
-    assert "Points are no proof" in told
+    assert "Proofs hold everywhere in the region" in told
     (record,) = json.loads(Path("check.json").read_text())
     assert record["rule"] == "rising"
-    assert record["draws"] == 50
-    assert record["broken"] == 0
+    assert record["draws"] == record["proved"] == 50
+    assert record["refuted"] == record["undecided"] == record["broken"] == 0
+    assert Certificate.load("run/certificate.json").holds
 
 
 def test_a_report(run: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas
 import pytest
 
-from prbnn.errors import DataError, InfeasibleError, KnowledgeError
+from prbnn.errors import CertificateError, DataError, InfeasibleError, KnowledgeError
 from prbnn.runs.applying import broken_rules, predictions, watched
-from prbnn.runs.checking import check
+from prbnn.runs.checking import check, keep
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import prepare
 from prbnn.runs.run import Run, fit, open_run
@@ -133,11 +133,15 @@ def test_watching_needs_the_target(run: Run, folder: Path) -> None:
         watched(run, folder / "bare.csv")
 
 
-def test_every_rule_is_checked_at_fresh_points(run: Run) -> None:
-    found = {rule.rule: rule for rule in check(run.model)}
+def test_every_rule_is_decided_for_every_draw(run: Run) -> None:
+    checked, certificate = check(run, seconds=30, rows=20)
+    found = {rule.rule: rule for rule in checked}
     assert set(found) == {"never negative", "plate", "more sun more power"}
-    assert all(rule.draws == 60 and rule.points >= 4096 for rule in found.values())
-    assert check(run.plain) == []
+    assert all(rule.draws == 60 and rule.points >= 4096 for rule in checked)
+    assert all(rule.proved + rule.refuted + rule.undecided == 60 for rule in checked)
+    assert certificate.is_of(run.model.posterior_)
+    assert not certificate.is_of(run.plain.posterior_)
+    assert check(replace(run, model=run.plain)) == ([], None)
 
 
 def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
@@ -145,10 +149,18 @@ def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
 
     solution = replace(run.model.solution_, rules=[AtMost(20, name="too low")])
     model = type("Model", (), {"posterior_": run.model.posterior_, "solution_": solution})
-    (found,) = check(model)
-    assert found.broken == 60
+    (found,), _ = check(replace(run, model=model), rows=20)
+    assert found.broken == found.refuted == 60
     assert 20 < found.worst < 60
     assert "though it is for every draw" in found.verdict
+    assert set(found.counterexample) == set(run.model.posterior_.columns.inputs)
+
+
+def test_a_certificate_of_other_weights_is_told(run: Run, tmp_path: Path) -> None:
+    _, certificate = check(run, seconds=1, rows=1)
+    keep(replace(certificate, weights="0" * 64), tmp_path)
+    with pytest.raises(CertificateError, match="of other weights"):
+        check(replace(run, folder=tmp_path), seconds=1, rows=1)
 
 
 # ---- mistakes ---------------------------------------------------------------------------------

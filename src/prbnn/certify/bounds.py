@@ -18,7 +18,7 @@ from jaxtyping import Array
 from prbnn.certify import forms, layered
 from prbnn.certify.chains import Chain, chain_of
 from prbnn.certify.forms import DOUBLE, Form
-from prbnn.errors import KnowledgeError, nearest
+from prbnn.errors import KnowledgeError, NotEnclosedError, nearest
 from prbnn.posterior.draws import Posterior
 
 # boxes enclosed at a time: memory stays bounded, and a count of boxes costs no program of its own
@@ -55,6 +55,10 @@ def bounds(
     True
     """
     chain, scaling = chain_of(function)
+    if isinstance(function, Posterior) and not function.likelihood.scales_targets:
+        raise NotEnclosedError(
+            "bounds() of class probabilities are not offered; certify() rules on them"
+        )
     order = order if order is not None else int(along is not None)
     if order not in (0, 1, 2) or (order > 0) != (along is not None):
         raise ValueError(f"order is 1 or 2 with along=, and 0 without; got {order!r}, {along!r}")

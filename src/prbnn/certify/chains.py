@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from prbnn.certify.activations import known
-from prbnn.errors import KnowledgeError
-from prbnn.model.likelihoods import Gaussian, StudentT
+from prbnn.errors import NotEnclosedError
+from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, StudentT
 from prbnn.model.networks import Layers
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import by_leaf
@@ -57,13 +57,15 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
     outputs = None
     if isinstance(function, Posterior):
         network, scaling = function.network, function.scaling
-        if not isinstance(function.likelihood, Gaussian | StudentT):
-            raise KnowledgeError(
-                f"certify: the response of {type(function.likelihood).__name__} is not enclosed; "
-                "Gaussian and StudentT are"
+        if not isinstance(function.likelihood, Gaussian | StudentT | Bernoulli | Categorical):
+            raise NotEnclosedError(
+                f"the response of {type(function.likelihood).__name__} is not enclosed; that of "
+                "Gaussian, StudentT, Bernoulli and Categorical is"
             )
         # a second set of outputs holds noise, which rules do not see
-        outputs = len(function.columns.outputs)
+        outputs = function.likelihood.network_outputs(len(function.columns.outputs))
+        if function.likelihood.scales_targets:
+            outputs = len(function.columns.outputs)
         leaves = by_leaf(network, np.asarray(function.draws))
     else:
         network, scaling = function, None
@@ -73,13 +75,11 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
             for path, leaf in jax.tree_util.tree_flatten_with_path(arrays)[0]
         }
     if not isinstance(network, Layers):
-        raise KnowledgeError(
-            f"certify: {type(network).__name__} is not a network it can enclose; MLP() is"
+        raise NotEnclosedError(
+            f"{type(network).__name__} is not a network it can enclose; MLP() is"
         )
     if not known(network.activation):
-        raise KnowledgeError(
-            f"certify: activation {network.activation!r} is not one it can enclose"
-        )
+        raise NotEnclosedError(f"activation {network.activation!r} is not one it can enclose")
     depth = range(len(network.layers))
     weights = [leaves[f"layers.{k}.weight"] for k in depth]
     biases = [leaves[f"layers.{k}.bias"] for k in depth]

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from prbnn.certify import forms
 from prbnn.certify.activations import ROUNDING, largest, line, range_of, relu_below
 from prbnn.certify.forms import DOUBLE, OWN, TINY, Form
-from prbnn.errors import KnowledgeError
+from prbnn.errors import NotEnclosedError
 
 # unit roundoff of the deployed network, with a hundredth to spare for higher orders
 UNIT = {"float32": 1.01 * 2.0**-24, "float64": 1.01 * DOUBLE}
@@ -104,7 +104,7 @@ def rates(network: Network, x: Form, direction: Array, layers: list[Layer]) -> F
 def bends(network: Network, x: Form, direction: Array, layers: list[Layer]) -> Form:
     """The second derivative along a direction."""
     if network.activation == "relu":
-        raise KnowledgeError("certify: a relu has no second derivative; bound values or slopes")
+        raise NotEnclosedError("a relu has no second derivative; bound values or slopes")
     return _derived(network, x, direction, layers, 2)[1]
 
 

@@ -20,12 +20,8 @@ from jaxtyping import Array
 from prbnn.certify import curves, forms
 from prbnn.certify.curves import CURVES, curve
 from prbnn.certify.forms import Form
-from prbnn.errors import KnowledgeError
-from prbnn.knowledge.drawn import Drawn
-
-
-class NotEnclosed(KnowledgeError):
-    """An operation or a function that cannot be enclosed; the message says which."""
+from prbnn.errors import NotEnclosedError
+from prbnn.knowledge.drawn import Drawn, Frame
 
 
 class Asked(Protocol):
@@ -39,9 +35,19 @@ class Asked(Protocol):
         """Their slopes along an input."""
         ...
 
+    def bends(self, x: Form, index: int, step: float) -> Form:
+        """Their second differences over a step along an input, per step squared."""
+        ...
+
+    def rises(self, x: Form, index: int, step: float) -> Form:
+        """Their differences over a step along an input, per step."""
+        ...
+
 
 value_of = core.Primitive("network_values")
 rate_of = core.Primitive("network_rates")
+bend_of = core.Primitive("network_bends")
+rise_of = core.Primitive("network_rises")
 
 
 @value_of.def_abstract_eval
@@ -54,8 +60,29 @@ def _(x: Any, *, index: int, outputs: int) -> Any:
     return x.update(shape=(outputs,))
 
 
+@bend_of.def_abstract_eval
+def _(x: Any, *, index: int, step: float, outputs: int) -> Any:
+    return x.update(shape=(outputs,))
+
+
+@rise_of.def_abstract_eval
+def _(x: Any, *, index: int, step: float, outputs: int) -> Any:
+    return x.update(shape=(outputs,))
+
+
 class Traced(Drawn):
     """A drawn function that leaves a mark in the program wherever it is asked."""
+
+    def __init__(self, frame: Frame):
+        super().__init__(_unseen, frame)
+
+    def second(self, x: Array, index: int, step: float) -> Array:
+        """The second difference over a step along an input, per step squared."""
+        return bend_of.bind(x, index=index, step=step, outputs=len(self.frame.outputs))
+
+    def rise(self, x: Array, index: int, step: float) -> Array:
+        """The difference over a step along an input, per step."""
+        return rise_of.bind(x, index=index, step=step, outputs=len(self.frame.outputs))
 
     def values(self, x: Array) -> Array:
         outputs = len(self.frame.outputs)
@@ -64,12 +91,16 @@ class Traced(Drawn):
     def rates(self, x: Array, index: int) -> Array:
         outputs = len(self.frame.outputs)
         if not isinstance(index, int | np.integer):
-            raise NotEnclosed("slopes along several steps at once are not enclosed")
+            raise NotEnclosedError("slopes along several steps at once are not enclosed")
         return self._remember(
             ("rate", id(x), index),
             x,
             lambda: rate_of.bind(x, index=int(index), outputs=outputs),
         )
+
+
+def _unseen(x: Array) -> Array:
+    raise NotEnclosedError("a drawn function is called in a way that leaves no mark")
 
 
 def enclose(program: Any, arguments: list, network: Asked) -> list:
@@ -101,6 +132,10 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         return [network.values(_as_form(inputs[0], inputs))]
     if name == "network_rates":
         return [network.rates(_as_form(inputs[0], inputs), params["index"])]
+    if name == "network_rises":
+        return [network.rises(_as_form(inputs[0], inputs), params["index"], params["step"])]
+    if name == "network_bends":
+        return [network.bends(_as_form(inputs[0], inputs), params["index"], params["step"])]
     if not any(isinstance(value, Form) for value in inputs):
         results = equation.primitive.bind(*inputs, **params)
         return list(results) if equation.primitive.multiple_results else [results]
@@ -111,7 +146,7 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
     if name in STRUCTURAL:
         return [_moved(equation, inputs)]
     if name not in OPERATIONS:
-        raise NotEnclosed(f"the operation {name!r} is not one that can be enclosed")
+        raise NotEnclosedError(f"the operation {name!r} is not one that can be enclosed")
     return [OPERATIONS[name](inputs, params)]
 
 
@@ -126,7 +161,10 @@ def _as_form(value: Any, inputs: list, like: Form | None = None) -> Form:
 
 # operations that only move numbers about: the same for a form's every part
 STRUCTURAL = frozenset(
-    ["slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "gather", "dynamic_slice", "scatter", "concatenate", "expand_dims", "copy", "copy_p", "dynamic_update_slice", "pad"]
+    (
+        *("slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "gather", "pad"),
+        *("dynamic_slice", "dynamic_update_slice", "scatter", "concatenate", "expand_dims", "copy"),
+    )
 )
 
 
@@ -134,11 +172,13 @@ def _moved(equation: Any, inputs: list) -> Form:
     like = next(value for value in inputs if isinstance(value, Form))
     # indices are whole numbers and stay as they are
     parts = [
-        value if isinstance(value, Form) or _whole(value) else _as_form(value, inputs, like)
+        value
+        if isinstance(value, Form) or _whole(value)
+        else forms.constant(jnp.asarray(value, float), like.directions)
         for value in inputs
     ]
     if any(isinstance(v, Form) for v in parts if _whole(v)):
-        raise NotEnclosed(f"{equation.primitive.name!r} at a place that depends on the point")
+        raise NotEnclosedError(f"{equation.primitive.name!r} at a place that depends on the point")
 
     def moved(pick: Callable[[Form], Array]) -> Array:
         chosen = [pick(part) if isinstance(part, Form) else part for part in parts]
@@ -240,7 +280,7 @@ def _compared(name: str) -> Callable[[list, dict], Form]:
 def _selected(inputs: list, _: dict) -> Form:
     which, *cases = inputs
     if len(cases) != 2:
-        raise NotEnclosed("a choice between more than two cases is not enclosed")
+        raise NotEnclosedError("a choice between more than two cases is not enclosed")
     like = next(value for value in inputs if isinstance(value, Form))
     shape = np.broadcast_shapes(*(v.shape if isinstance(v, Form) else np.shape(v) for v in inputs))
     otherwise, chosen = (_wide(_as_form(case, inputs, like), shape) for case in cases)
@@ -267,7 +307,7 @@ def _converted(inputs: list, params: dict) -> Form:
         zero = forms.constant(jnp.zeros(one.shape), one.directions)
         return _compared("ne")([one, zero], params)
     if kind.kind != "f":
-        raise NotEnclosed("rounding to whole numbers is not enclosed")
+        raise NotEnclosedError("rounding to whole numbers is not enclosed")
     if kind.itemsize < 8:
         size = jnp.where(jnp.isfinite(one.size), one.size, 0.0)
         return forms.widen(one, 2.0**-23 * size)
@@ -333,7 +373,9 @@ def _tangent(inputs: list, params: dict) -> Form:
 def _product(inputs: list, params: dict) -> Form:
     """A product of matrices of which one is plain numbers."""
     if all(isinstance(value, Form) for value in inputs):
-        raise NotEnclosed("a product of two matrices that both depend on the point is not enclosed")
+        raise NotEnclosedError(
+            "a product of two matrices that both depend on the point is not enclosed"
+        )
     place = 0 if isinstance(inputs[0], Form) else 1
     one, matrix = inputs[place], jnp.asarray(inputs[1 - place], float)
 

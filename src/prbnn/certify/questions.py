@@ -17,14 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify.programs import NotEnclosed
-from prbnn.errors import KnowledgeError
+from prbnn.certify.programs import Traced
+from prbnn.errors import KnowledgeError, NotEnclosedError
 from prbnn.knowledge import bounds, comparison, own, shape
 from prbnn.knowledge.drawn import Drawn
 from prbnn.knowledge.expressions import parse
-from prbnn.knowledge.quantities import quantity_of
+from prbnn.knowledge.quantities import Output, quantity_of
 from prbnn.knowledge.regions import Columns, Sampling, Sweep
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.scoring import BoundRule, _Bend, _inside, _Step
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
@@ -34,14 +35,18 @@ Known = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One rule: ``score(function, x)`` is >= 0 where it holds, in the rule's unit, x as the network sees it.
+    """One rule: ``score(function, x)`` is >= 0 where it holds, in the rule's unit.
 
+    x is as the network sees it. `smooth` is the same score by derivatives, for rules on differences;
+    `bends` says that it takes second ones.
     `lower` and `upper` are its boxes, (boxes, inputs) in the user's units; `swept` are the columns in
     which some box has a width; `region` says it in words.
     """
 
     rule: Rule
     score: Callable[[Drawn, Array], Array]
+    smooth: Callable[[Traced, Array], Array] | None
+    bends: bool
     unit: float
     lower: np.ndarray
     upper: np.ndarray
@@ -50,9 +55,9 @@ class Question:
 
 
 def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -> Question:
-    """Read a rule; `NotEnclosed` says why one cannot be proved."""
+    """Read a rule; `NotEnclosedError` says why one cannot be proved."""
     if columns.layout is not None:
-        raise NotEnclosed("rules on sequences are not enclosed")
+        raise NotEnclosedError("rules on sequences are not enclosed")
     lower, upper, region = boxes(rule.sampling(columns), columns, rows)
     middle = 0.5 * (lower[:1] + upper[:1])
     bound = rule.bind(columns, scaling, middle).without_margin()
@@ -62,8 +67,36 @@ def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -
     def score(function: Drawn, x: Array) -> Array:
         return jnp.ravel(bound.score(function, x, known(x * scale + shift)))
 
+    level = _by_derivatives(rule, bound, columns, scaling)
+
+    def smooth(function: Traced, x: Array) -> Array:
+        assert level is not None
+        return jnp.ravel(_inside(level(function, x), known(x * scale + shift)))
+
     swept = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
-    return Question(rule, score, float(bound.unit), lower, upper, swept, region)
+    bends = isinstance(bound, _Bend)
+    other = None if level is None else smooth
+    return Question(rule, score, other, bends, float(bound.unit), lower, upper, swept, region)
+
+
+def _by_derivatives(
+    rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling
+) -> Callable[[Traced, Array], Array] | None:
+    """A difference over a step as a mean of derivatives: over a small box that says far more."""
+    if not isinstance(bound, _Bend | _Step) or not isinstance(bound.quantity, Output):
+        return None
+    place, gain = np.array(bound.quantity.position), bound.quantity.gain
+    if isinstance(bound, _Bend):
+        index, step = columns.index(rule.column), shape.bend_step(rule, columns)
+        step = float(step / scaling.input_scale[index])
+        factor = gain * bound.per_square * step**2
+        return lambda function, x: function.second(x, index, step)[place] * factor
+    if not isinstance(rule, shape.Increasing | shape.Decreasing):
+        return None
+    index = columns.index(rule.column)
+    step = float(rule.over / scaling.input_scale[index])
+    sign = 1.0 if isinstance(rule, shape.Increasing) else -1.0
+    return lambda function, x: function.rise(x, index, step)[place] * (sign * gain * step)
 
 
 def boxes(
@@ -188,7 +221,7 @@ def _at(bound: Any, columns: Columns, x: Array) -> Array:
             return jnp.asarray(_plain(found), float).reshape(())
         except Exception as error:
             name = getattr(bound, "__name__", "a callable")
-            raise NotEnclosed(
+            raise NotEnclosedError(
                 f"{name} could not be traced ({type(error).__name__}: {error}); write it with "
                 "jax.numpy, or as text"
             ) from None
@@ -201,7 +234,7 @@ Reading = Callable[[Array], Any]
 @singledispatch
 def _known(rule: Rule, columns: Columns, scaling: Scaling) -> Reading:
     """What the rule knows at a point, as `prbnn.knowledge.scoring` computes it beforehand."""
-    raise NotEnclosed(f"{type(rule).__name__} is not a rule that can be enclosed")
+    raise NotEnclosedError(f"{type(rule).__name__} is not a rule that can be enclosed")
 
 
 def _limits(columns: Columns, shift: float, unit: float, **ends: Any) -> Reading:

@@ -1,4 +1,4 @@
-"""Branch and bound: boxes that are not decided are split, until all are proved, one is refuted or time is up.
+"""Branch and bound: boxes that are not decided are split, until all are proved or one is refuted.
 
 Many networks at once: a program has `slots`, each with one network and `lanes` boxes of it. A network
 with much left to do takes several slots.
@@ -7,6 +7,7 @@ with much left to do takes several slots.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,8 +18,6 @@ WORK = 2048
 SLOTS = 64
 # a box narrower than this share of its region's width in every direction is given up
 NARROWEST = 2.0**-40
-# boxes kept waiting at most, over all networks: beyond that the newest are split first, and memory holds
-HUNTED_BOXES = 4
 
 
 class Task(Protocol):
@@ -88,9 +87,17 @@ class _Waiting:
         self.share = np.concatenate([self.share, share])
 
 
-def search(task: Task, networks: int, low: np.ndarray, high: np.ndarray, seconds: float) -> Found:
+def search(
+    task: Task,
+    networks: int,
+    low: np.ndarray,
+    high: np.ndarray,
+    seconds: float,
+    progress: Callable[[float], None] | None = None,
+) -> Found:
     """Decide for each network whether its score is >= -tolerance on all boxes."""
-    started = time.monotonic()
+    if not networks:
+        return Found(np.zeros(0))
     slots = min(SLOTS, 1 << max(0, networks - 1).bit_length())
     lanes = WORK // slots
     widths = np.max(high - low, axis=0)
@@ -98,13 +105,20 @@ def search(task: Task, networks: int, low: np.ndarray, high: np.ndarray, seconds
     share = np.full(len(low), 1 / len(low))
     waiting = {n: _Waiting(low, high, share) for n in range(networks)}
     _hunt(task, waiting, found, slots, lanes)
+    if waiting:
+        # compiled before the clock starts
+        task.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
+    started = time.monotonic()
     while waiting and time.monotonic() - started < seconds:
+        if progress is not None:
+            progress(1 - len(waiting) / networks)
         batch = _batch(waiting, slots, lanes)
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
         least, worst, smear = task.enclose(ids, lows, highs)
         open_ = least < -task.tolerance
-        broken = open_ & (task.deployed(ids, worst) < -task.tolerance)
+        scores = task.deployed(ids, worst)
+        broken = open_ & (scores < -task.tolerance)
         spare = slots * lanes / max(1, int(open_.sum()))
         for slot, (network, lows_, highs_, share) in enumerate(batch):
             if network not in waiting:
@@ -113,6 +127,7 @@ def search(task: Task, networks: int, low: np.ndarray, high: np.ndarray, seconds
             if broken[slot, lane].any():
                 first = int(np.argmax(broken[slot, lane]))
                 found.counterexamples[network] = worst[slot, first].copy()
+                found.scores[network] = float(scores[slot, first])
                 del waiting[network]
                 continue
             keep = open_[slot, lane]
@@ -146,6 +161,10 @@ def _batch(waiting: dict[int, _Waiting], slots: int, lanes: int) -> list[tuple]:
         if len(batch) == before:
             break
     return batch
+
+
+def _batch_of_one(low: np.ndarray, high: np.ndarray) -> list[tuple]:
+    return [(0, low[:1], high[:1], None)]
 
 
 def _filled(batch: list[tuple], slots: int, lanes: int):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,43 +20,88 @@ from prbnn.inference.problem import response
 from prbnn.knowledge.binding import bind_at
 from prbnn.knowledge.drawn import Drawn, frame_of
 from prbnn.knowledge.rules import Rule
+from prbnn.model.likelihoods import Likelihood
 from prbnn.posterior.draws import Posterior
 
 # steps of the gradient search, each shorter than the one before
 STEPS = 12
 
 
+class Link(NamedTuple):
+    """From a network's outputs to the response that rules see, and the same of slopes; traced."""
+
+    values: Any
+    rates: Any
+
+    @staticmethod
+    def of(likelihood: Likelihood, outputs: int) -> Link | None:
+        """None where the outputs are the response."""
+        if likelihood.scales_targets:
+            return None
+
+        def respond(values: Array) -> Array:
+            return likelihood.split(jnp.zeros(0), values)[0]
+
+        some = jax.ShapeDtypeStruct((outputs,), jnp.float64)
+        return Link(
+            jax.make_jaxpr(respond)(some),
+            jax.make_jaxpr(lambda v, r: jax.jvp(respond, (v,), (r,))[1])(some, some),
+        )
+
+
 class Enclosed:
     """One draw, asked by a traced program; a point asked twice is enclosed once."""
 
-    def __init__(self, network: layered.Network):
-        self.network = network
+    def __init__(self, network: layered.Network, link: Link | None = None):
+        self.network, self.link = network, link
         self._known: dict[int, tuple[Form, Form, list]] = {}
 
     def values(self, x: Form) -> Form:
-        return layered.values(self.network, *self._at(x))
+        found = layered.values(self.network, *self._at(x))
+        if self.link is None:
+            return found
+        return self._rounded(enclose(self.link.values, [found], self)[0])
 
     def rates(self, x: Form, index: int) -> Form:
         direction = jnp.zeros(x.shape[0]).at[index].set(1.0)
         entered, layers = self._at(x)
-        return layered.rates(self.network, entered, direction, layers)
+        found = layered.rates(self.network, entered, direction, layers)
+        if self.link is None:
+            return found
+        values = layered.values(self.network, entered, layers)
+        return self._rounded(enclose(self.link.rates, [values, found], self)[0])
 
-    def bends(self, x: Form, index: int, step: Array) -> Form:
-        """The second difference over a step along an input, per step squared.
+    def _rounded(self, response: Form) -> Form:
+        """As deployed: probabilities are a few operations away from outputs."""
+        size = jnp.where(jnp.isfinite(response.size), response.size, 0.0)
+        return forms.widen(response, 4 * self.network.rounding * (1 + size))
 
-        It is a mean of second derivatives between x - step and x + step; deployed values are off by
-        what they round.
-        """
-        around = forms.widen(x, jnp.zeros(x.shape[0]).at[index].set(step))
+    def bends(self, x: Form, index: int, step: float) -> Form:
+        """A mean of second derivatives between x - step and x + step, and what values round."""
+        reach = jnp.zeros(x.shape[0]).at[index].set(step)
+        return self._mean(layered.bends, forms.widen(x, reach), index, 4 / step**2)
+
+    def rises(self, x: Form, index: int, step: float) -> Form:
+        """A mean of slopes between x and x + step, and what values round."""
+        half = jnp.zeros(x.shape[0]).at[index].set(0.5 * step)
+        around = forms.widen(forms.shift(x, half), jnp.abs(half))
+        return self._mean(layered.rates, around, index, 2 / abs(step))
+
+    def _mean(self, derive: Callable, around: Form, index: int, often: float) -> Form:
+        """Derivatives in exact arithmetic; deployed values, ``often`` of them, are off by a little."""
         entered = layered.entering(around, self.network.precision)
         layers = layered.hidden(self.network, entered)
-        direction = jnp.zeros(x.shape[0]).at[index].set(1.0)
+        direction = jnp.zeros(around.shape[0]).at[index].set(1.0)
         exact = self.network._replace(precision="float64")
-        found = layered.bends(exact, entered, direction, layered.hidden(exact, entered))
+        found = derive(exact, entered, direction, layers)
         off = layered.error(self.network, entered, layers)
-        moved = layered.UNIT[self.network.precision] * entered.size[index]
-        steep = layered.rates(self.network, entered, direction, layers).size
-        return forms.widen(found, 4 * (off + steep * moved) / step**2)
+        # inputs are rounded on their way in, all of them
+        moved = layered.UNIT[self.network.precision] * entered.size
+        steep = sum(
+            layered.rates(exact, entered, axis, layers).size * by
+            for axis, by in zip(jnp.eye(around.shape[0]), moved, strict=True)
+        )
+        return forms.widen(found, often * (off + steep))
 
     def _at(self, x: Form) -> tuple[Form, list]:
         if id(x) not in self._known:
@@ -65,27 +111,46 @@ class Enclosed:
 
 
 class RuleTask:
-    """One rule on every draw of a posterior."""
+    """One rule on every draw of a posterior.
+
+    `load` takes the draws of another posterior with the same network and scaling; programs are compiled
+    once for both.
+    """
 
     def __init__(self, posterior: Posterior, rule: Rule, rows: int | None, tolerance: float):
-        self.posterior, self.rule, self.tolerance = posterior, rule, tolerance
-        chain, _ = chain_of(posterior)
+        self.rule, self.tolerance = rule, tolerance
+        self.network, self.likelihood = posterior.network, posterior.likelihood
+        self.size = posterior.draws.shape[1]
         columns, scaling = posterior.columns, posterior.scaling
         self.columns, self.scaling = columns, scaling
         self.frame = frame_of(columns, scaling)
         self.question: Question = question(rule, columns, scaling, rows)
-        self.vectors = jnp.asarray(posterior.vectors, float)
+        self.load(posterior)
         with jax.enable_x64(True):
-            self.chain = chain.doubled()
             exact = question(rule, columns, scaling, rows)
             frame = frame_of(columns, scaling)
             start = jax.ShapeDtypeStruct((len(columns.inputs),), jnp.float64)
-            self.program = jax.make_jaxpr(lambda x: exact.score(Traced(None, frame), x))(start)
+            ways = [exact.score]
+            self.link = Link.of(posterior.likelihood, self.chain.weights[-1].shape[1])
+            kinked = self.chain.activation == "relu" and exact.bends
+            if exact.smooth is not None and not kinked and self.link is None:
+                ways.append(exact.smooth)
+            # the same score in other words; whichever is enclosed more tightly counts
+            self.programs = [
+                jax.make_jaxpr(lambda x, w=w: w(Traced(frame), x))(start) for w in ways
+            ]
             self._shift = jnp.asarray(scaling.input_shift, float)
             self._scale = jnp.asarray(scaling.input_scale, float)
-            self._run = eqx.filter_jit(self._enclose_all)
-        self._deployed = eqx.filter_jit(_deployed)
+        self._run = eqx.filter_jit(self._enclose_all)
         self._hunted = eqx.filter_jit(self._hunt_all)
+
+    def load(self, posterior: Posterior) -> None:
+        """Take the draws of a posterior, filled up so that similar numbers share one program."""
+        count = len(posterior)
+        filled = posterior.take(np.minimum(np.arange(_bucket(count)), count - 1))
+        self.vectors = jnp.asarray(filled.vectors, float)
+        with jax.enable_x64(True):
+            self.chain = chain_of(filled)[0].doubled()
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
         with jax.enable_x64(True):
@@ -113,7 +178,16 @@ class RuleTask:
             slope = slope.at[swept, np.arange(swept.size)].set(radius[swept])
         user = forms.form(slope, centre - give, centre + give, low, high)
         x = forms.scale(forms.shift(user, -self._shift), 1 / self._scale)
-        score = enclose(self.program, [x], Enclosed(network))[0]
+        drawn = Enclosed(network, self.link)
+        score, *others = (enclose(program, [x], drawn)[0] for program in self.programs)
+        for other in others:
+            score = Form(
+                score.slope,
+                score.low,
+                score.high,
+                jnp.maximum(score.least, other.least),
+                jnp.minimum(score.most, other.most),
+            )
         lowest = jnp.argmin(score.least)
         steep = score.slope[lowest]
         direction, smear = jnp.zeros_like(low), jnp.zeros_like(low)
@@ -135,9 +209,9 @@ class RuleTask:
         known = jax.tree.map(lambda a: a.reshape(slots, lanes, *a.shape[1:]), bound.known)
         x = group.points.reshape(slots, lanes, inputs)
         bare = eqx.tree_at(lambda rule: rule.known, bound, {})
-        model = self.posterior.network, self.posterior.likelihood, self.posterior.draws.shape[1]
+        model = self.network, self.likelihood, self.size
         vectors = self.vectors[np.asarray(networks)]
-        return np.asarray(self._deployed(model, bare, self.frame, vectors, x, known))
+        return np.asarray(_deployed(model, bare, self.frame, vectors, x, known))
 
     def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         scale, shift = self.scaling.input_scale, self.scaling.input_shift
@@ -151,11 +225,9 @@ class RuleTask:
         return np.clip(np.asarray(found, np.float64) * scale + shift, low, high)
 
     def _hunt_all(self, vectors: Array, low: Array, high: Array, begin: Array) -> Array:
-        network, likelihood = self.posterior.network, self.posterior.likelihood
-        size = self.posterior.draws.shape[1]
-
         def slot(vector: Array, low: Array, high: Array, begin: Array) -> Array:
-            drawn = response(network, likelihood, vector[:size], vector[size:])
+            weights, own = vector[: self.size], vector[self.size :]
+            drawn = response(self.network, self.likelihood, weights, own)
 
             def score(x: Array) -> Array:
                 return jnp.min(self.question.score(Drawn(drawn, self.frame), x))
@@ -183,6 +255,16 @@ class RuleTask:
         return jax.vmap(slot)(vectors, low, high, begin)
 
 
+def _bucket(count: int) -> int:
+    """A number of draws that similar numbers share.
+
+    >>> _bucket(3), _bucket(1000)
+    (64, 1024)
+    """
+    return max(64, 1 << (count - 1).bit_length())
+
+
+@eqx.filter_jit
 def _deployed(model: tuple, bound: Any, frame: Any, vectors: Array, x: Array, known: Any) -> Array:
     """The least component of a rule's score, one network a slot, as a check of draws computes it."""
     network, likelihood, size = model

@@ -1,4 +1,4 @@
-"""`prbnn check`: every stored draw of a run against every rule, at points it was not trained on."""
+"""`prbnn check`: every stored draw of a run against every rule, over the rule's whole region."""
 
 from __future__ import annotations
 
@@ -12,39 +12,45 @@ from rich.table import Table
 from prbnn.cli.exits import INFEASIBLE, telling
 
 
-def run(folder: Path, records: Path | None, quiet: bool) -> None:
-    """Try the stored draws at fresh points and say how many break each rule; 3 where one must not."""
-    from prbnn.runs.checking import check
+def run(folder: Path, records: Path | None, seconds: float, rows: int | None, quiet: bool) -> None:
+    """Prove or refute each rule for each draw; 3 where a draw breaks a rule that is for every one."""
+    from prbnn.runs.checking import check, keep
     from prbnn.runs.records import write_record
-    from prbnn.runs.run import open_run
+    from prbnn.runs.run import CERTIFICATE, open_run
 
     began = time.perf_counter()
     with telling():
         opened = open_run(folder)
         console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
-        with console.status("trying every draw"):
-            found = check(opened.model)
+        with console.status("trying every draw") as status:
+
+            def tell(rule: str, done: float) -> None:
+                status.update(f"proving {rule}: {done:.0%} of draws decided")
+
+            found, certificate = check(opened, seconds, rows, tell)
+        if certificate is not None:
+            keep(certificate, folder)
         if records is not None:
             write_record(records, [rule._asdict() for rule in found])
     if not found:
         console.print("The run was fitted without rules; there is nothing to check.")
         return
     table = Table(header_style="bold")
-    for heading in ("rule", "draws", "draws that break it", "worst", "points tried", "verdict"):
+    for heading in ("rule", "draws", "proved", "refuted", "undecided", "verdict"):
         table.add_column(heading, justify="left" if heading in ("rule", "verdict") else "right")
     for rule in found:
-        table.add_row(
-            rule.rule,
-            str(rule.draws),
-            str(rule.broken),
-            f"{rule.worst:.2g}",
-            str(rule.points),
-            rule.verdict,
-        )
+        counts = (rule.draws, rule.proved, rule.refuted, rule.undecided)
+        table.add_row(rule.rule, *map(str, counts), rule.verdict)
     console.print(table)
+    for rule in found:
+        if rule.region:
+            console.print(f"{rule.rule}: {rule.region}")
+        if rule.counterexample is not None:
+            place = ", ".join(f"{name} = {value:g}" for name, value in rule.counterexample.items())
+            console.print(f"  broken, for one draw, at {place}")
     console.print(
-        f"At points drawn anew, {time.perf_counter() - began:.1f} s. Points are no proof: a draw may "
-        "break a rule between them."
+        f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region, rounding included; "
+        f"the certificate is {folder / CERTIFICATE}."
     )
-    if any(rule.broken for rule in found if rule.for_every_draw):
+    if any(rule.fails for rule in found):
         raise typer.Exit(INFEASIBLE)

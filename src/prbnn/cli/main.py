@@ -112,6 +112,9 @@ def fit(
     plain: Annotated[
         bool, typer.Option("--plain/--no-plain", help="Fit the network without rules beside it.")
     ] = True,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Store only draws that are proved to obey.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another start and split.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     json: Json = None,
@@ -137,6 +140,7 @@ def fit(
         draws=draws,
         held_out=held_out,
         plain=plain,
+        prove=prove,
         seed=seed,
     )
     run(plan, out, json, quiet)
@@ -191,15 +195,24 @@ def watch(
 def check(
     run: Run,
     json: Json = None,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="How long to look for proofs, all rules together.")
+    ] = 60.0,
+    rows: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Training rows at which other columns are held; 0 is all of them."
+        ),
+    ] = 500,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
 ) -> None:
-    """Try every stored draw against every rule, at points drawn anew.
+    """Prove or refute every rule for every stored draw, and write the certificate.
 
     Example: prbnn check run --json check.json
     """
     from prbnn.cli.check import run as job
 
-    job(run, json, quiet)
+    job(run, json, seconds, rows or None, quiet)
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -92,10 +92,13 @@ def bind_all(
     *,
     margins: bool = True,
     seed: int = 0,
+    further: Mapping[int, np.ndarray] | None = None,
 ) -> BoundKnowledge:
     """Bind every rule at ``count`` points of its region; errors name the rule.
 
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
+    ``further`` are points (user's units) by position of a rule that take the places of others in its
+    pool, spread over it, so that every block of the pool has its share.
     """
     shared: dict[Sampling, list[int]] = {}
     for place, rule in enumerate(rules):
@@ -109,6 +112,10 @@ def bind_all(
             points = sample(sampling, columns, count, seed)
         except KnowledgeError as error:
             raise KnowledgeError(f"rule {rules[places[0]].label!r}: {error}") from None
+        joining = [further[place] for place in places if further and place in further]
+        if joining:
+            found = np.concatenate(joining)[: count // 2]
+            points[(np.arange(len(found)) * count) // len(found)] = found
         bound = [rules[place].bind(columns, scaling, points) for place in places]
         if not margins:
             bound = [rule.without_margin() for rule in bound]

@@ -1,56 +1,129 @@
-"""Stored draws against the rules at fresh points, worst case over all of them."""
+"""Stored draws against the rules of a run: proofs over whole regions, and fresh points beside them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from prbnn.certify import Certificate, RuleCertificate, certify
+from prbnn.certify.certifying import ROWS
 from prbnn.enforcement.measure import CHECK_TOLERANCE
-from prbnn.knowledge.strengths import Hard
+from prbnn.errors import CertificateError
+from prbnn.knowledge.strengths import Hard, Probable
+from prbnn.runs.run import CERTIFICATE, Run
 
 # apart from the seeds of training and of the checks that decide which draws are stored
 FRESH_SEED = 1009
+CONFIDENCE = 0.95
 
 
 class Checked(NamedTuple):
-    """One rule: how many stored draws break it anywhere, and by how much at worst (user's units)."""
+    """One rule, in the user's units.
+
+    `proved`, `refuted` and `undecided` count stored draws over the whole `region`; `broken` those that
+    break it at one of `points` fresh points, by no more than `worst`. `chance` bounds, at 95 %
+    confidence, the probability that a drawn function breaks the rule (None unless it is for most).
+    """
 
     rule: str
     draws: int
+    proved: int
+    refuted: int
+    undecided: int
+    seconds: float
+    region: str
+    how: str
+    counterexample: Mapping[str, float] | None
     broken: int
     worst: float
     points: int
+    chance: float | None
     verdict: str
     for_every_draw: bool
 
+    @property
+    def fails(self) -> bool:
+        """Whether a draw breaks a rule that is for every draw."""
+        return self.for_every_draw and bool(self.refuted or self.broken)
 
-def check(model: Any) -> list[Checked]:
-    """Every stored draw at every fresh point of every rule's region."""
+
+def check(
+    run: Run,
+    seconds: float = 60.0,
+    rows: int | None = ROWS,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[list[Checked], Certificate | None]:
+    """Every stored draw against every rule; a certificate of another model in the folder is told."""
+    model = run.model
     posterior, rules = model.posterior_, list(model.solution_.rules)
+    if run.folder is not None and (run.folder / CERTIFICATE).exists():
+        earlier = Certificate.load(run.folder / CERTIFICATE)
+        if not earlier.is_of(posterior):
+            raise CertificateError(
+                f"{run.folder / CERTIFICATE} is of other weights than the model beside it; if the "
+                "model is the right one, delete the certificate and check again"
+            )
     if not rules:
-        return []
+        return [], None
     bound = posterior.bind(rules, seed=FRESH_SEED)
     found = posterior.check(rules, bound)
     broken = found.broken(CHECK_TOLERANCE).sum(axis=0)
     worst = np.maximum(0.0, -found.worst.min(axis=0)) * bound.units
     points = max(group.points.shape[0] for group in bound.groups)
-    return [
+    certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
+    chances = _chances(model, rules, seconds, rows)
+    checked = [
         Checked(
-            rule.label,
-            len(posterior),
-            int(count),
-            float(depth),
-            points,
-            _verdict(rule.strength == Hard(), int(count), len(posterior)),
-            rule.strength == Hard(),
+            rule=rule.label,
+            draws=len(posterior),
+            proved=proof.proved,
+            refuted=proof.refuted,
+            undecided=proof.undecided,
+            seconds=round(proof.seconds, 3),
+            region=proof.region,
+            how=proof.how,
+            counterexample=dict(proof.counterexamples[0].point) if proof.counterexamples else None,
+            broken=int(count),
+            worst=float(depth),
+            points=points,
+            chance=chances.get(rule.label),
+            verdict=_verdict(rule.strength, proof, int(count), chances.get(rule.label)),
+            for_every_draw=rule.strength == Hard(),
         )
-        for rule, count, depth in zip(rules, broken, worst, strict=True)
+        for rule, proof, count, depth in zip(rules, certificate.rules, broken, worst, strict=True)
     ]
+    return checked, certificate
 
 
-def _verdict(every: bool, broken: int, draws: int) -> str:
-    if not broken:
-        return "no draw breaks it"
-    share = f"{broken / draws:.1%} of draws break it"
-    return f"{share}, though it is for every draw" if every else share
+def keep(certificate: Certificate, folder: Path) -> None:
+    """Write a certificate beside the model it speaks of."""
+    certificate.save(folder / CERTIFICATE)
+
+
+def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[str, float]:
+    """For rules that most functions must obey, from raw draws: none of those was chosen."""
+    most = [rule for rule in rules if rule.strength.kind == "probable functions"]
+    if not most:
+        return {}
+    found = certify(model.raw_posterior_, most, seconds, rows=rows)
+    return {rule.rule: rule.chance_of_breaking(CONFIDENCE) for rule in found.rules}
+
+
+def _verdict(strength: Any, proof: RuleCertificate, broken: int, chance: float | None) -> str:
+    if chance is not None and isinstance(strength, Probable):
+        met = "as asked" if chance <= 1 - strength.p else f"asked: {1 - strength.p:.2%}"
+        return f"broken with a chance of at most {chance:.2%} ({CONFIDENCE:.0%} sure; {met})"
+    if proof.proved == proof.draws:
+        return (
+            "proved by construction" if proof.how == "by construction" else "proved for every draw"
+        )
+    bad = max(proof.refuted, broken)
+    if bad:
+        share = f"{bad / proof.draws:.1%} of draws break it"
+        return f"{share}, though it is for every draw" if strength == Hard() else share
+    if proof.how not in ("boxes", "by construction"):
+        return f"no draw breaks it at fresh points; {proof.how}"
+    return f"no draw breaks it at fresh points; {proof.undecided} draws not decided in time"

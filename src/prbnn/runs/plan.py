@@ -16,6 +16,7 @@ class Plan:
     - `classes`: the target's values are classes even where they are numbers
     - `held_out`: share of the rows that judge the model and do not train it
     - `plain`: whether the same network without knowledge is fitted beside it
+    - `prove`: whether only draws that are proved to obey are stored
     """
 
     data: str
@@ -32,6 +33,7 @@ class Plan:
     draws: int = 1000
     held_out: float = 0.2
     plain: bool = True
+    prove: bool = False
     seed: int = 0
 
     def command(self, out: str) -> str:

@@ -30,6 +30,7 @@ MODEL, PLAIN, RECORD, ROWS, RULES, PAGE = (
     "knowledge.yaml",
     "report.html",
 )
+CERTIFICATE = "certificate.json"
 BAND = (0.05, 0.95)
 
 
@@ -79,9 +80,11 @@ class Run:
         """Write models, rows, rules and the record; an earlier run in the folder is replaced."""
         folder.mkdir(parents=True, exist_ok=True)
         # the record comes last and goes first: a folder with one is whole
-        for old in (RECORD, PAGE):
+        for old in (RECORD, PAGE, CERTIFICATE):
             (folder / old).unlink(missing_ok=True)
         self.model.save(folder / MODEL)
+        if self.model.certificate_ is not None:
+            self.model.certificate_.save(folder / CERTIFICATE)
         if self.plain is None:
             (folder / PLAIN).unlink(missing_ok=True)
         else:
@@ -185,6 +188,7 @@ def _estimator(
         "tempering": tempering,
         "steps": plan.steps,
         "draws": plan.draws,
+        "prove": plan.prove and bool(rules),
         "random_state": plan.seed,
         "verbose": verbose,
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.certify.certificate import Certificate
 from prbnn.errors import ModelFileError
 from prbnn.estimation import Estimator
 from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
@@ -187,6 +188,9 @@ def _attributes(model: Any, record: Record) -> None:
     plain = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
     for name in plain:
         setattr(model, f"{name}_", from_json(record[name], {}))
+    # files written before there were certificates have none
+    proof = record.get("certificate")
+    model.certificate_ = None if proof is None else Certificate.from_plain(proof)
     model.n_features_in_, model.output_names_ = len(columns.inputs), columns.outputs
     if record["columns"]["from_frame"]:
         model.feature_names_in_ = np.array(columns.inputs, dtype=object)

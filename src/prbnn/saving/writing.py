@@ -118,6 +118,7 @@ def _record(model: Estimator, kept: bool) -> Record:
         "classes": _classes(getattr(model, "classes_", None)),
         "result": to_json(model.result_, "result"),
         "acceptance": model.acceptance_,
+        "certificate": None if model.certificate_ is None else model.certificate_.to_plain(),
         "tempering": to_json(model.tempering_, "tempering"),
         "tempering_choice": to_json(model.tempering_choice_, "tempering_choice"),
         "noise": to_json(getattr(model, "noise_", None), "noise"),

@@ -1,0 +1,171 @@
+"""Proved, refuted or undecided: every rule on its whole region, for every draw of a posterior."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import metadata
+
+from prbnn.certify.certificate import (
+    PROVED,
+    REFUTED,
+    UNDECIDED,
+    Certificate,
+    Counterexample,
+    RuleCertificate,
+    fingerprint,
+)
+from prbnn.certify.search import Found, search
+from prbnn.certify.tasks import RuleTask
+from prbnn.enforcement.measure import CHECK_TOLERANCE
+from prbnn.errors import NotEnclosedError, is_number
+from prbnn.knowledge.rules import Rule, named
+from prbnn.posterior.draws import Posterior
+
+# columns that a rule does not sweep are held at so many training rows
+ROWS = 500
+# counterexamples written into a certificate, a rule
+KEPT = 100
+
+
+def certify(
+    posterior: Posterior,
+    rules: Sequence[Rule],
+    seconds: float = 60.0,
+    *,
+    rows: int | None = ROWS,
+    tolerance: float = CHECK_TOLERANCE,
+    progress: Callable[[str, float], None] | None = None,
+) -> Certificate:
+    """Decide for each rule and draw whether the rule holds everywhere in its region.
+
+    - ``seconds``: for all rules together; what one does not need goes to those after it
+    - ``rows``: columns that a rule does not sweep are held at so many training rows, spread over the
+      table (None: every one); the certificate says so
+    - ``tolerance``: how far below 0 a score may be, in the rule's unit
+    - ``progress``: told the rule and the share of its draws that is decided
+
+    A proof holds for the network as deployed, rounding included. A refuted draw comes with a point at
+    which the deployed score is below -tolerance. Rules that cannot be enclosed are undecided, and
+    `RuleCertificate.how` says why.
+    """
+    return Certifier(posterior, rules, rows=rows, tolerance=tolerance).certify(
+        posterior, seconds, progress=progress
+    )
+
+
+class Certifier:
+    """Rules ready to be decided, for any draws of one network: programs are compiled once.
+
+    Arguments are those of `certify`; ``posterior`` says which network, scaling and table.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        rules: Sequence[Rule],
+        *,
+        rows: int | None = ROWS,
+        tolerance: float = CHECK_TOLERANCE,
+    ):
+        self.rules, self.rows, self.tolerance = named(rules), rows, tolerance
+        self._template = posterior
+        self._tasks: dict[int, RuleTask] = {}
+
+    def certify(
+        self,
+        posterior: Posterior,
+        seconds: float = 60.0,
+        *,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Certificate:
+        """Verdicts on these draws; time to compile is not counted against ``seconds``."""
+        if not (is_number(seconds) and seconds > 0):
+            raise ValueError(f"seconds must be above 0, got {seconds!r}")
+        began, left, found = time.monotonic(), float(seconds), []
+        for place, rule in enumerate(self.rules):
+            tell = None if progress is None else partial(progress, rule.label)
+            share = left / (len(self.rules) - place)
+            one, spent = self._decide(place, posterior, share, tell)
+            left = max(left - spent, 0.0)
+            found.append(one)
+        spent = time.monotonic() - began
+        return Certificate(tuple(found), fingerprint(posterior), _version(), spent)
+
+    def joined(self, parts: Sequence[Certificate], proved: Posterior) -> Certificate:
+        """One certificate of draws that were all proved, some in each of several calls."""
+        rules = tuple(
+            replace(
+                rule,
+                verdicts=PROVED * len(proved),
+                left=0.0,
+                counterexamples=(),
+                seconds=sum(part.rules[place].seconds for part in parts),
+            )
+            for place, rule in enumerate(parts[0].rules if parts else ())
+        )
+        spent = sum(part.seconds for part in parts)
+        return Certificate(rules, fingerprint(proved), _version(), spent)
+
+    def _decide(
+        self,
+        place: int,
+        posterior: Posterior,
+        seconds: float,
+        progress: Callable[[float], None] | None,
+    ) -> tuple[RuleCertificate, float]:
+        """One rule on all draws, and how long the search for proofs took."""
+        began, rule, count = time.monotonic(), self.rules[place], len(posterior)
+        try:
+            if place not in self._tasks:
+                self._tasks[place] = RuleTask(posterior, rule, self.rows, self.tolerance)
+        except NotEnclosedError as error:
+            why = f"cannot be proved: {error}"
+            spent = time.monotonic() - began
+            nothing = UNDECIDED * count
+            return RuleCertificate(rule.label, "", nothing, 1.0, (), 0.0, why, spent), 0.0
+        task = self._tasks[place]
+        if count:
+            task.load(posterior)
+        asked = task.question
+        found = search(task, count, asked.lower, asked.upper, seconds, progress)
+        return RuleCertificate(
+            rule=rule.label,
+            region=asked.region,
+            verdicts=_verdicts(found),
+            left=float(found.left.max(initial=0.0)),
+            counterexamples=_counterexamples(task, found),
+            tolerance=self.tolerance * asked.unit,
+            how="boxes",
+            seconds=time.monotonic() - began,
+        ), found.seconds
+
+
+def _version() -> str:
+    try:
+        return metadata.version("prbnn")
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _verdicts(found: Found) -> str:
+    proved, refuted = found.proved, found.refuted
+    return "".join(
+        PROVED if sure else REFUTED if broken else UNDECIDED
+        for sure, broken in zip(proved, refuted, strict=True)
+    )
+
+
+def _counterexamples(task: RuleTask, found: Found) -> tuple[Counterexample, ...]:
+    names = task.columns.inputs
+    kept = sorted(found.counterexamples)[:KEPT]
+    return tuple(
+        Counterexample(
+            draw,
+            {n: float(v) for n, v in zip(names, found.counterexamples[draw], strict=True)},
+            float(found.scores[draw]) * task.question.unit,
+        )
+        for draw in kept
+    )
