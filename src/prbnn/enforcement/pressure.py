@@ -54,9 +54,9 @@ STALLED_AFTER = 30
 BETTER = 0.8
 LARGE = 10.0
 # A stall is infeasible once pressure has had its say. A mean answers a dual at the rate of its variance:
-# the dual must have grown by so many times what would have mended it. A share need not answer at all
-# before the rule outweighs data and prices: the dual must be near its end.
-ENOUGH = 3.0
+# by that account, so much of the violation should be gone. A share need not answer at all before the
+# rule outweighs data and prices: the dual must be near its end.
+ENOUGH = 0.5
 NEAR_THE_END = 0.5
 # for samplers: how much of a Newton step is taken after a block, how fast a share's dual moves then,
 # how many times its tolerance counts as far, and when a stall is one
@@ -292,8 +292,8 @@ class Enforcement(eqx.Module):
 
         Of a probable rule, functions on their way count: its violation is how many break it and how
         deeply. A share rule matters while far more functions break it than it allows, and is better
-        if fewer break it, less deeply, or at fewer points. Where it is not, though pressure has not
-        had its say, looking starts anew: what was seen under less pressure is no measure.
+        if fewer break it, less deeply, or at fewer points. A stall before pressure has had its say is
+        none: looking goes on, and what looked better for a while is no longer the measure.
         """
         strict, share = self._is("probable functions", "probable points"), self._is("share")
         violation = jnp.maximum(0.0, -self._gap(state)) + jnp.where(strict, state.depth, 0.0)
@@ -307,20 +307,20 @@ class Enforcement(eqx.Module):
         others = (jnp.where(share, sign, violation) for sign in (state.share, state.depth))
         signs = jnp.stack([violation, *others])
         better = jnp.any(signs < BETTER * state.reference, axis=0)
-        stalled = state.stalled + 1
+        same = matters & pressed & ~better
+        stalled = jnp.where(same, state.stalled + 1, 0.0)
         unfounded = (stalled >= self.patience) & ~self._pressed_enough(state, violation)
-        goes_on = matters & pressed & ~better & ~unfounded
         every = LOOK_EVERY if self.block == 1 else self.block
         looks = looking & (state.step % every == 0) & ~self._is("soft", "prior")
-        anew = looks & ~goes_on
+        worst = jnp.where(unfounded, jnp.maximum(state.reference, signs), state.reference)
         return state._replace(
-            reference=jnp.where(anew, signs, state.reference),
-            pushed=jnp.where(anew, 0.0, state.pushed),
-            stalled=jnp.where(looks, jnp.where(goes_on, stalled, 0.0), state.stalled),
+            reference=jnp.where(looks, jnp.where(same, worst, signs), state.reference),
+            pushed=jnp.where(looks & ~same, 0.0, state.pushed),
+            stalled=jnp.where(looks, jnp.where(unfounded, 0.0, stalled), state.stalled),
         )
 
     def _pressed_enough(self, state: State, violation: Array) -> Array:
-        """Whether pressure has grown by far more than would mend a rule that can be mended."""
+        """Whether a rule that can be mended would have answered to so much pressure."""
         end = NEAR_THE_END * LARGEST_SHARE_DUAL * self.scale
         mean = self._is("hard", "average")
         return jnp.where(mean, state.pushed >= ENOUGH * violation, state.dual >= end)
