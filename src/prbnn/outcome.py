@@ -119,7 +119,7 @@ def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:
     else:
         told = (
             f"pressure on {_quoted(broken)} grew far and mended nothing: knowledge that contradicts the "
-            "data, what the network can do, or itself; prbnn.smallest_conflict finds the fewest of them"
+            "data, what the network can do, or itself; prbnn.smallest_conflict(solution) names the fewest"
         )
     named = {name for clash in proven or tight for name in clash.rules} or {*broken}
     rules = tuple(rule.label for rule in task.rules if rule.label in named)
