@@ -183,7 +183,7 @@ class Enforcement(eqx.Module):
 
     def stalling(self, state: State) -> Array:
         """Rules on the way there: time to ask whether they can hold together at all."""
-        return state.stalled >= self.patience / 2
+        return state.stalled >= self.patience * 2 / 3
 
     @property
     def patience(self) -> int:
