@@ -156,8 +156,9 @@ def train(
         if np.any(np.asarray(task.enforcement.infeasible(carry.enforcement))):
             status = "infeasible"
             break
-        if not compatible and np.any(np.asarray(task.enforcement.stalling(carry.enforcement))):
-            # a contradiction needs no more pressure, and is looked for once
+        stalling = np.any(np.asarray(task.enforcement.stalling(carry.enforcement)))
+        if not compatible and (stalling or (sampler and step >= steps - settle)):
+            # a contradiction needs no more pressure, nor draws; it is looked for once
             compatible = not contradictions(task)
             if not compatible:
                 status = "infeasible"
