@@ -32,6 +32,7 @@ LAYERS = (
         "fit",
         "many",
         "proving",
+        "clash",
     ),
     ("report",),
     ("anomaly", "saving", "estimation", "estimators", "sequence_regressor"),

@@ -226,6 +226,40 @@ def test_a_strength_that_gives_way_makes_a_note_of_it(first: Rule, second: Rule)
     assert len(conflict.rules) == 2
 
 
+def test_rules_that_are_all_soft_are_compared_too() -> None:
+    assert conflicts([AtLeast(0).soft(1)], TABLE) == []
+    (conflict,) = conflicts([AtLeast(5).soft(1), AtMost(4).soft(1)], TABLE)
+    assert not conflict.contradiction
+
+
+MEANS: dict[str, tuple[list[Rule], bool]] = {
+    "averages": ([AtLeast(1).on_average(0), AtMost(0).on_average(0)], True),
+    "averages that touch": ([AtLeast(1).on_average(0), AtMost(1).on_average(0)], False),
+    "averages that leave room": ([AtLeast(1).on_average(-0.6), AtMost(0).on_average(-0.6)], False),
+    "averages that ask for more": ([AtLeast(0).on_average(0.6), AtMost(1).on_average(0.6)], True),
+    "bounds that cross, apart on average": ([AtLeast("z").on_average(), AtMost(4).on_average()], True),
+    "bounds that cross": ([AtLeast("z").on_average(), AtMost(6).on_average()], False),
+    "slopes": ([SlopeBetween("x", 1).on_average(), Decreasing("x").on_average()], True),
+    "other regions": ([AtLeast(1, where=LOW).on_average(), AtMost(0, where=HIGH).on_average()], False),
+    "overlapping regions": ([AtLeast(1, where=LOW).on_average(), AtMost(0).on_average()], False),
+    "other subjects": ([AtLeast(1, of="y - z").on_average(), AtMost(0).on_average()], False),
+    "tolerances": ([AtLeast(1).hard(0.4), AtMost(0).hard(0.4)], True),
+    "tolerances that leave room": ([AtLeast(1).hard(0.6), AtMost(0).hard(0.6)], False),
+    "a tolerance and an average": ([AtLeast(1).hard(0.4), AtMost(0).on_average()], True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_means_over_the_same_points_are_compared(name: str) -> None:
+    rules, clash = MEANS[name]
+    same = [rule.on_average() for rule in BYSTANDERS]
+    contradicting = [c for c in conflicts([same[0], *rules, *same[1:]], TABLE) if c.contradiction]
+    assert len(contradicting) == clash
+    for conflict in contradicting:
+        assert len(conflict.rules) == 2
+        assert not set(conflict.rules) & {rule.name for rule in BYSTANDERS}
+
+
 def test_a_soft_rule_does_not_hide_a_contradiction() -> None:
     rules = [AtLeast(5, name="a"), AtMost(4, name="b"), AtMost(3, name="soft").soft(1)]
     assert found(rules) == [{"a", "b"}]

@@ -68,7 +68,8 @@ class Outcome:
 def fit(source: Source, flights: int | None, knowledge: bool, seed: int = 0, **options: Any) -> Any:
     """The default sequence model on the first ``flights`` training flights.
 
-    Few flights leave a posterior so wide that hard rules are out of its reach; then all are soft.
+    Few flights leave a posterior so wide that hard rules are out of its reach, or that hardly any draw
+    obeys them; then all are soft.
     """
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
@@ -85,9 +86,12 @@ def fit(source: Source, flights: int | None, knowledge: bool, seed: int = 0, **o
     if not knowledge:
         return one(())
     try:
-        return one(source.priced(len(rows)))
+        model = one(source.priced(len(rows)))
     except InfeasibleError:
+        model = None
+    if model is None or model.result_.status == "acceptance too low":
         return one(source.priced(len(rows), hard=False))
+    return model
 
 
 def run(source: Source, flights: int | None, knowledge: bool, **options: Any) -> Outcome:
