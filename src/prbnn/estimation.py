@@ -18,6 +18,7 @@ from prbnn.fit import train
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
+from prbnn.model.construction import built_in
 from prbnn.model.likelihoods import Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
@@ -29,7 +30,7 @@ from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
 from prbnn.solution import Result, Solution
 from prbnn.table import is_named, read_inputs
-from prbnn.task import Settings, Task, check_count, engine_of, prepare
+from prbnn.task import Enforce, Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02
@@ -55,6 +56,7 @@ class Estimator(BaseEstimator):
         points: int = 64,
         rejection: float | None = None,
         draws: int = 1000,
+        enforce: Enforce = "training",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
@@ -69,6 +71,7 @@ class Estimator(BaseEstimator):
         self.points = points
         self.rejection = rejection
         self.draws = draws
+        self.enforce = enforce
         self.random_state = random_state
         self.verbose = verbose
 
@@ -115,6 +118,7 @@ class Estimator(BaseEstimator):
             outputs=outputs,
             seed=seed,
             layout=layout,
+            enforce=self.enforce,
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None
@@ -158,8 +162,13 @@ class Estimator(BaseEstimator):
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
         # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
-        hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
         raw = solution.posterior
+        met = built_in(raw.network)
+        hard = [
+            rule
+            for rule in solution.rules
+            if rule.strength.kind == "share" and rule.label not in met
+        ]
         check = raw.check(solution.rules)
         kept, self.acceptance_ = raw.condition(hard)
         stored, result = self._stored(solution, kept, hard)

@@ -19,6 +19,7 @@ from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Prediction
+from prbnn.task import Enforce
 
 
 class PRBNNRegressor(RegressorMixin, Estimator):
@@ -42,6 +43,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
+    enforce : "training", or "construction" to build hard limits and shapes into the network, which
+        then obeys them whatever its weights are; rules that cannot be built raise
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
@@ -83,6 +86,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         points: int = 64,
         rejection: float | None = None,
         draws: int = 1000,
+        enforce: Enforce = "training",
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -99,6 +103,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             points=points,
             rejection=rejection,
             draws=draws,
+            enforce=enforce,
             random_state=random_state,
             verbose=verbose,
         )
@@ -204,6 +209,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
+    enforce : "training", or "construction" to build hard limits and shapes into the network, which
+        then obeys them whatever its weights are; rules that cannot be built raise
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
 
