@@ -16,12 +16,14 @@ from prbnn.enforcement.pressure import Enforcement, enforcement_of
 from prbnn.errors import DataError, KnowledgeError, is_number
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
+from prbnn.inference.laplace import Laplace
 from prbnn.inference.problem import Fresh, Problem
 from prbnn.knowledge.binding import bind_all
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.construction import (
+    Built,
     built_in,
     check_limits,
     check_region,
@@ -137,7 +139,7 @@ def prepare(
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
     built = build_network(network, seed, *widths)
     if enforce == "construction":
-        built = _constructed(built, known, table, scale, observed=y is not None)
+        built = _constructed(built, known, table, scale, engine, observed=y is not None)
     _check_network(built, *widths)
     rules = [rule for rule in known if rule.label not in built_in(built)]
     _check_strengths(engine, rules)
@@ -181,11 +183,22 @@ def prepare(
 
 
 def _constructed(
-    built: Any, rules: Sequence[Rule], table: Columns, scale: Scaling, *, observed: bool
-) -> Any:
+    built: Built,
+    rules: Sequence[Rule],
+    table: Columns,
+    scale: Scaling,
+    engine: Engine,
+    *,
+    observed: bool,
+) -> Built:
     """The network with its numbers, once every rule that it obeys can be read, and holds together."""
     met = [rule for rule in rules if rule.label in built_in(built)]
     bound = bind_all(met, table, scale, LIMIT_POINTS)
+    if engine.name == Laplace.name and len(built.shaped) + len(built.free) > 1:
+        raise KnowledgeError(
+            f"inference={engine.name!r} speaks of one last layer, and by construction each output with "
+            "a shape has its own; fit one output at a time, or use inference='bbb'"
+        )
     built = with_numbers(built, met, table, scale)
     if observed:
         check_region(met, table.rows, table)

@@ -72,10 +72,10 @@ class Limit:
 class Fixed(eqx.Module):
     """Numbers that are no weights, kept as their bits: floats would be trained."""
 
-    bits: Int[Array, "..."]
+    bits: Int[Array, "*shape"]
 
     @property
-    def value(self) -> Float[Array, "..."]:
+    def value(self) -> Float[Array, "*shape"]:
         """The numbers."""
         kind = {4: jnp.float32, 8: jnp.float64}[self.bits.dtype.itemsize]
         return jax.lax.bitcast_convert_type(self.bits, kind)
@@ -280,7 +280,8 @@ def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
 def _output(rule: Rule, columns: Columns) -> int:
     if rule.of is None and len(columns.outputs) > 1:
         raise _refused(
-            rule, f"there are several outputs ({', '.join(columns.outputs)}); say which one with of="
+            rule,
+            f"there are several outputs ({', '.join(columns.outputs)}); say which one with of=",
         )
     return 0 if rule.of is None else columns.outputs.index(str(rule.of))
 
@@ -385,13 +386,10 @@ def _check_together(plan: Construction, rules: Sequence[Rule], columns: Columns)
         bent = _the(rules, columns, place, Convex | Concave)
         for _, upper in ends:
             if shape.bend == (1 if upper else -1):
-                kind, end = ("convex", "upper") if upper else ("concave", "lower")
+                kind, end = ("convex", "an upper") if upper else ("concave", "a lower")
                 raise _refused(
                     rule,
-                    f"an {end} limit would break {bent[0].label!r}, as a {kind} function that is not "
-                    f"constant passes any; make one of the two soft, or {INSTEAD}"
-                    if upper
-                    else f"a {end} limit would break {bent[0].label!r}, as a {kind} function that is "
+                    f"{end} limit would break {bent[0].label!r}: everywhere, a {kind} function that is "
                     f"not constant passes any; make one of the two soft, or {INSTEAD}",
                 )
         for limit in plan.limits:
