@@ -24,7 +24,7 @@ from prbnn import (
     fit,
     load,
 )
-from prbnn.model.construction import built_in
+from prbnn.model.built import built_in
 from tests.contracts.test_engines import QUICK
 
 pytestmark = [

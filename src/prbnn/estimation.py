@@ -18,7 +18,7 @@ from prbnn.fit import train
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
-from prbnn.model.construction import built_in
+from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior

@@ -22,15 +22,10 @@ from prbnn.knowledge.binding import bind_all
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
-from prbnn.model.construction import (
-    Built,
-    built_in,
-    check_limits,
-    check_region,
-    construction_of,
-    with_numbers,
-)
+from prbnn.model.built import Built, built_in
+from prbnn.model.construction import check_region, construction_of
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.limits import check_limits, with_numbers
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over

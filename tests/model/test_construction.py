@@ -32,7 +32,7 @@ from prbnn import (
 from prbnn.inference.problem import response
 from prbnn.knowledge.expressions import parse
 from prbnn.knowledge.trends import trend
-from prbnn.model.construction import built_in
+from prbnn.model.built import built_in
 from prbnn.model.shaped import Shape, build_shaped
 from prbnn.model.squashing import squash
 from prbnn.model.weights import flatten
@@ -351,6 +351,7 @@ REFUSED = {
     "its limit may not rise with dose": [Increasing("dose"), AtMost(lambda x: x["dose"] + 9)],
     "cannot be met by construction: its callable": [AtMost(lambda x: np.exp(x["dose"]))],
     "the lower one is 3 and the upper one 1": [AtLeast(3), AtMost(1)],
+    "did you mean 'temp'?": [AtMost("tmp + 1")],
     "no column 'dos'; did you mean 'dose'": [Increasing("dos")],
 }
 

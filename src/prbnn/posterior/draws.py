@@ -18,7 +18,7 @@ from prbnn.inference.problem import response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
-from prbnn.model.construction import built_in
+from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten

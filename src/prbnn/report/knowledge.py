@@ -11,7 +11,7 @@ import numpy as np
 from prbnn.errors import nearest
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft
-from prbnn.model.construction import built_in
+from prbnn.model.built import built_in
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.solution import Result, Solution
 
