@@ -83,15 +83,15 @@ def test_dropout_never_switches_inputs_off() -> None:
     """Drawn functions all move with the input that has a trend."""
     solution = fit(
         MLP((30,)),
-        X[:, :1],
+        X,
         X[:, 0],
-        [Increasing("x")],
+        [Increasing("x0")],
         inference=Dropout(rate=0.3),
         steps=300,
-        columns=["x"],
+        columns=["x0", "x1"],
         enforce="construction",
     )
-    functions = solution.posterior.functions(np.array([[0.0], [4.0]]))[..., 0]
+    functions = solution.posterior.functions(np.array([[0.0, 0.0], [4.0, 0.0]]))[..., 0]
     assert np.min(functions[:, 1] - functions[:, 0]) > 0.5
 
 

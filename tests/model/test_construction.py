@@ -262,6 +262,17 @@ def test_a_linear_network_and_one_unit_will_do() -> None:
         assert_bends(task, "temp", 1)
 
 
+def test_squashing_never_rounds_beyond_a_limit() -> None:
+    """Least of all where the limits are closer than the softness can tell."""
+    numbers = np.random.default_rng(0).normal(size=(2, 20_000))
+    lower, z = (jnp.asarray(part, float) for part in numbers)
+    for gap in (1e-7, 1e-3, 1.0):
+        upper = lower + gap
+        for softness in (0.01, 1.0):
+            found = squash(3 * z, lower, upper, softness)
+            assert jnp.all((found >= lower) & (found <= upper))
+
+
 def test_squashing_is_nearly_the_identity_in_between() -> None:
     z = jnp.linspace(-2, 2, 9)
     assert jnp.allclose(squash(z, -9.0, 9.0, 0.25), z, atol=1e-6)
