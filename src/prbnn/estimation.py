@@ -20,6 +20,7 @@ from prbnn.fit import train
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
+from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
@@ -32,7 +33,7 @@ from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
 from prbnn.solution import Proof, Result, Solution
 from prbnn.table import is_named, read_inputs
-from prbnn.task import Settings, Task, check_count, engine_of, prepare
+from prbnn.task import Enforce, Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02
@@ -59,6 +60,7 @@ class Estimator(BaseEstimator):
         rejection: float | None = None,
         draws: int = 1000,
         prove: bool | float = False,
+        enforce: Enforce = "training",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
@@ -74,6 +76,7 @@ class Estimator(BaseEstimator):
         self.rejection = rejection
         self.draws = draws
         self.prove = prove
+        self.enforce = enforce
         self.random_state = random_state
         self.verbose = verbose
 
@@ -120,6 +123,7 @@ class Estimator(BaseEstimator):
             outputs=outputs,
             seed=seed,
             layout=layout,
+            enforce=self.enforce,
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None
@@ -176,8 +180,13 @@ class Estimator(BaseEstimator):
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
         # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
-        hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
         raw = solution.posterior
+        met = built_in(raw.network)
+        hard = [
+            rule
+            for rule in solution.rules
+            if rule.strength.kind == "share" and rule.label not in met
+        ]
         check = raw.check(solution.rules)
         proof = solution.proof
         if proof is None:

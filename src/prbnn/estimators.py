@@ -19,6 +19,7 @@ from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Prediction
+from prbnn.task import Enforce
 
 
 class PRBNNRegressor(RegressorMixin, Estimator):
@@ -44,6 +45,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     draws : how many functions are stored
     prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
         and trains on with counterexamples where most are not; a number is the seconds it may take
+    enforce : "training", or "construction" to build hard limits and shapes into the network, which
+        then obeys them whatever its weights are; rules that cannot be built raise
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
@@ -87,6 +90,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         rejection: float | None = None,
         draws: int = 1000,
         prove: bool | float = False,
+        enforce: Enforce = "training",
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -104,6 +108,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             rejection=rejection,
             draws=draws,
             prove=prove,
+            enforce=enforce,
             random_state=random_state,
             verbose=verbose,
         )
@@ -211,6 +216,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     draws : how many functions are stored
     prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
         and trains on with counterexamples where most are not; a number is the seconds it may take
+    enforce : "training", or "construction" to build hard limits and shapes into the network, which
+        then obeys them whatever its weights are; rules that cannot be built raise
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
 

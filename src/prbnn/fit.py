@@ -26,7 +26,7 @@ from prbnn.outcome import Record, contradictions, history_of, plateau, result_of
 from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import Progress, Result, Solution
-from prbnn.task import Task, check_count, number, prepare, seeds
+from prbnn.task import Enforce, Task, check_count, number, prepare, seeds
 from prbnn.training import Carry, Data, Means, Plan, run_chunk
 
 RAW_DRAWS = 1000
@@ -60,6 +60,7 @@ def fit(
     early_stopping: bool = True,
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
+    enforce: Enforce = "training",
 ) -> Solution:
     """Fit a posterior under knowledge.
 
@@ -75,6 +76,8 @@ def fit(
       engine's own
     - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
       of an engine with a fixed number of members or kept draws
+    - ``enforce``: "training" presses on every rule; "construction" builds the hard ones into the
+      network, which then obeys them whatever its weights are, and raises where that cannot be done
 
     >>> from prbnn import AtLeast, MLP, Normal
     >>> solution = fit(MLP(hidden=()), [[0.0], [1.0]], [0.2, -0.1], [AtLeast(0)], steps=50)
@@ -98,6 +101,7 @@ def fit(
         columns=columns,
         outputs=outputs,
         seed=seed,
+        enforce=enforce,
     )
     return train(
         task,
@@ -262,7 +266,7 @@ def solution_of(
     every = RAW_DRAWS if task.engine.endless else EVERY_DRAW
     posterior = fitted.draw(every if draws is None else draws, 0)
     location, scale = _moments(task, carry.engine, posterior)
-    history = history_of(record, task.units)
+    history = history_of(record, task.units).among(_places(task), len(task.knowledge))
     diagnostics = _diagnostics(carry.engine, posterior)
     result = result_of(task, carry, record, status)
     if result.status == "converged" and diagnostics is not None and not diagnostics.mixed:
@@ -270,13 +274,13 @@ def solution_of(
             "budget spent", f"the chains have not mixed ({diagnostics}); give more steps"
         )
     tail = max(1, len(record) // 6)
-    duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.rules))
+    duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.knowledge))
     return Solution(
         posterior=posterior,
         result=result,
-        duals={rule.label: float(d) for rule, d in zip(task.rules, duals, strict=True)},
+        duals={rule.label: float(d) for rule, d in zip(task.knowledge, duals, strict=True)},
         history=history,
-        rules=task.rules,
+        rules=task.knowledge,
         tempering=task.tempering,
         location=location,
         scale=scale,
@@ -286,6 +290,12 @@ def solution_of(
         fitted=fitted,
         diagnostics=diagnostics,
     )
+
+
+def _places(task: Task) -> list[int]:
+    """Where the rules that were trained stand among all."""
+    trained = {rule.label for rule in task.rules}
+    return [place for place, rule in enumerate(task.knowledge) if rule.label in trained]
 
 
 class FittedTask(NamedTuple):

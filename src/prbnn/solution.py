@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -40,6 +40,14 @@ class History:
     violation: np.ndarray
     broken: np.ndarray
     dual: np.ndarray
+
+    def among(self, places: Sequence[int], count: int) -> History:
+        """The same for ``count`` rules, of which these are at ``places``; the others never moved."""
+        wide = {}
+        for name in ("violation", "broken", "dual"):
+            wide[name] = np.zeros((len(self.step), count))
+            wide[name][:, list(places)] = getattr(self, name)
+        return replace(self, **wide)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,7 @@ class Solution:
     """A fitted posterior and its record.
 
     - `posterior`: raw draws, none rejected
+    - `rules`: all of them; those in `built_in(posterior.network)` hold by construction
     - `duals`: nats per unit of f for each rule, averaged over the last sixth of training; on the
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -16,12 +16,16 @@ from prbnn.enforcement.pressure import Enforcement, enforcement_of
 from prbnn.errors import DataError, KnowledgeError, is_number
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
+from prbnn.inference.laplace import Laplace
 from prbnn.inference.problem import Fresh, Problem
 from prbnn.knowledge.binding import bind_all
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
+from prbnn.model.built import Built, built_in
+from prbnn.model.construction import check_region, construction_of
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.limits import check_limits, with_numbers
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
@@ -29,11 +33,16 @@ from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad
 
+# how hard rules are kept: by pressure and rejection, or by the network's own form
+Enforce = Literal["training", "construction"]
+
 # points of a rule's region over one input, and over several; a step tries a block of them
 POOL_POINTS = 1024
 SURFACE_POOL = 16_384
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
+# at how many points of each region limits that are built are compared with each other
+LIMIT_POINTS = 512
 # sequences cost more each, and their points stay where training sequences are
 SEQUENCE_POOL = 1024
 
@@ -51,13 +60,18 @@ class Settings:
 
 
 class Task(NamedTuple):
-    """A problem ready to train."""
+    """A problem ready to train.
+
+    `knowledge` is every rule, `rules` those that training must see to: without those that the network
+    obeys by construction.
+    """
 
     engine: Engine
     problem: Problem
     enforcement: Enforcement
     data: Data
     rules: list[Rule]
+    knowledge: list[Rule]
     units: np.ndarray
     columns: Columns
     scaling: Scaling
@@ -101,6 +115,7 @@ def prepare(
     outputs: Sequence[str] | None,
     seed: int,
     layout: Layout | None = None,
+    enforce: Enforce = "training",
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet.
 
@@ -110,10 +125,11 @@ def prepare(
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
+    if enforce not in get_args(Enforce):
+        raise ValueError(f"enforce must be 'training' or 'construction', got {enforce!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
-    rules = named(knowledge)
+    known = named(knowledge)
     engine = engine_of(inference)
-    _check_strengths(engine, rules)
     if layout is None:
         scale = scaling_of(table.rows, table.targets, scaling, weight)
         pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
@@ -123,11 +139,17 @@ def prepare(
         network = over(network, layout)
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
-    bound = bind_all(rules, table, scale, pool)
+    if enforce == "construction":
+        network = construction_of(network, known, table, likelihood)
     rows = 0.0 if y is None else float(np.sum(weight))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
     built = build_network(network, seed, *widths)
+    if enforce == "construction":
+        built = _constructed(built, known, table, scale, engine, observed=y is not None)
     _check_network(built, *widths)
+    rules = [rule for rule in known if rule.label not in built_in(built)]
+    _check_strengths(engine, rules)
+    bound = bind_all(rules, table, scale, pool)
     if not isinstance(prior, Prior):
         raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
     prior_mean, prior_sd = prior.moments(built)
@@ -158,11 +180,39 @@ def prepare(
         ),
         data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
         rules=rules,
+        knowledge=known,
         units=f_units(rules, bound.units),
         columns=table,
         scaling=scale,
         tempering=tempering,
     )
+
+
+def _constructed(
+    built: Built,
+    rules: Sequence[Rule],
+    table: Columns,
+    scale: Scaling,
+    engine: Engine,
+    *,
+    observed: bool,
+) -> Built:
+    """The network with its numbers, once every rule that it obeys can be read, and holds together."""
+    met = [rule for rule in rules if rule.label in built_in(built)]
+    bound = bind_all(met, table, scale, LIMIT_POINTS)
+    if engine.name == Laplace.name and len(built.shaped) + len(built.free) > 1:
+        raise KnowledgeError(
+            f"inference={engine.name!r} speaks of one last layer, and by construction each output with "
+            "a shape has its own; fit one output at a time, or use inference='bbb'"
+        )
+    built = with_numbers(built, met, table, scale)
+    if observed:
+        check_region(met, table.rows, table)
+        check_limits(built, table.rows, scale)
+    for group in bound.groups:
+        points = np.asarray(group.points, np.float64) * scale.input_scale + scale.input_shift
+        check_limits(built, points, scale)
+    return built
 
 
 def _points(rules: Sequence[Rule], points: int, table: Columns, engine: Engine) -> int:

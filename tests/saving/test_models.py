@@ -103,6 +103,16 @@ CASES = {
         FRAME,
         pandas.DataFrame({"up": Y, "down": -Y}),
     ),
+    "by construction": lambda: (
+        regressor(
+            MLP((4, 3)),
+            [Increasing("x"), AtMost("x + 3"), AtLeast(-9)],
+            enforce="construction",
+            noise="by input",
+        ),
+        X,
+        Y,
+    ),
     "two classes": lambda: (PRBNNClassifier(MLP((4,)), [AtLeast(0)], **SHORT), X, Y > 0.5),
     "three classes": lambda: (
         PRBNNClassifier(MLP((4,)), [AtMost(1, of="low")], **SHORT),

@@ -8,11 +8,12 @@ multiplied into the weights, so that a drawn function is the same function at ev
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
@@ -58,9 +59,7 @@ class Dropout(Engine):
     def masks(self, problem: Problem, key: Array, count: int) -> Float[Array, "count weights"]:
         """Factors of every weight: 0 for those that leave a unit switched off."""
         leaves = [leaf for leaf in jax.tree.leaves(problem.network) if eqx.is_inexact_array(leaf)]
-        matrices = [place for place, leaf in enumerate(leaves) if leaf.ndim == 2]
-        # the first matrix reads the inputs, which stay on; a network of one matrix has nothing else
-        dropped = matrices[1:] or matrices
+        dropped = _hidden(problem.network, leaves)
         parts = []
         for place, leaf in enumerate(leaves):
             if place not in dropped:
@@ -69,7 +68,8 @@ class Dropout(Engine):
             keep = jax.random.bernoulli(
                 jax.random.fold_in(key, place), 1 - self.rate, (count, 1, leaf.shape[1])
             )
-            factor = jnp.broadcast_to(keep / (1 - self.rate), (count, *leaf.shape))
+            factor = jnp.where(dropped[place], keep / (1 - self.rate), 1.0)
+            factor = jnp.broadcast_to(factor, (count, *leaf.shape))
             parts.append(factor.reshape(count, leaf.size))
         return jnp.concatenate(parts, axis=1)
 
@@ -110,3 +110,15 @@ class Dropout(Engine):
     def hasty(self, factor: float, fastest: float) -> Dropout:
         """The same at a higher rate."""
         return replace(self, learning_rate=min(factor * self.learning_rate, fastest))
+
+
+def _hidden(network: Any, leaves: list[Array]) -> dict[int, np.ndarray]:
+    """Which matrices read hidden units, and which of their sources those are; inputs stay on."""
+    matrices = [place for place, leaf in enumerate(leaves) if leaf.ndim == 2]
+    stated = network.hidden_sources() if hasattr(network, "hidden_sources") else None
+    if stated is None:
+        # the first matrix reads the inputs
+        stated = [np.full(leaves[place].shape[1], place != matrices[0]) for place in matrices]
+    found = {k: hidden for k, hidden in zip(matrices, stated, strict=True) if hidden.any()}
+    # a network without hidden units has nothing else to switch off
+    return found or {place: np.ones(leaves[place].shape[1], bool) for place in matrices}

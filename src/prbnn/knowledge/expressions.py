@@ -237,7 +237,7 @@ class _Reading:
 _read = lru_cache(maxsize=256)(_Reading)
 
 
-def _compute(tree: Tree, columns: Mapping[str, Any], numerics: ModuleType) -> Any:
+def _compute(tree: Tree, columns: Mapping[str, Any], numerics: Any) -> Any:
     if isinstance(tree, int | float):
         return tree
     if isinstance(tree, str):
@@ -316,6 +316,11 @@ class Expression:
             raise ExpressionError(f"{problem}; give parse the columns, or write `{name}`.")
         columns = {name: _as_floats(name, values[name], numerics) for name in reading.columns}
         return numerics.asarray(_compute(reading.tree, columns, numerics))
+
+
+def walk(expression: Expression, columns: Mapping[str, Any], numerics: Any) -> Any:
+    """The formula on values of any kind, with ``numerics`` giving each function its meaning."""
+    return _compute(_read(expression.text, expression.constant_columns).tree, columns, numerics)
 
 
 def parse(text: str, columns: Sequence[str] | None = None) -> Expression:

@@ -18,6 +18,7 @@ from prbnn.inference.problem import response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
+from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
@@ -26,6 +27,8 @@ CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
 CHECK_POINTS = 8192
 CHECK_SEQUENCES = 512
+# enough to notice rounding; that such rules hold needs no points
+BUILT_POINTS = 256
 FURTHER_CHECKS = 2
 CHECK_DRAWS = 4
 
@@ -175,9 +178,20 @@ class Posterior:
         return CHECK_POINTS if len(self.columns.inputs) == 1 else 2 * CHECK_POINTS
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
-        """Score every draw against every rule on a dense set of points."""
+        """Score every draw against every rule on a dense set of points.
+
+        Rules that the network obeys by construction are tried at a few points only.
+        """
         if not rules or not len(self):
             return Check(*np.zeros((4, len(self), len(rules))))
+        built = np.array([rule.label in built_in(self.network) for rule in rules])
+        if knowledge is None and built.any():
+            found = np.zeros((4, len(self), len(rules)))
+            certain, others = ([rules[k] for k in np.flatnonzero(part)] for part in (built, ~built))
+            few = self.check(certain, self.bind(certain, BUILT_POINTS))
+            for part, check in ((built, few), (~built, self.check(others))):
+                found[:, :, part] = (check.worst, check.f, check.score, check.points)
+            return Check(*found)
         knowledge = knowledge or self.bind(rules)
         parts = [
             np.asarray(_check(self._model, draws, knowledge))[:keep]
@@ -216,20 +230,33 @@ class Posterior:
     def _of(self, draws: np.ndarray, own: np.ndarray) -> Posterior:
         return replace(self, draws=draws, likelihood_parameters=own)
 
-    def points_for_mean(self, points: int) -> int:
-        """At how many points the mean is tried: every draw is there at once, so sequences are few."""
-        return points if self.columns.layout is None else min(points, CHECK_SEQUENCES // 4)
+    def points_for_mean(self, points: int, *, built: bool = False) -> int:
+        """At how many points the mean is tried: every draw is there at once, so sequences are few.
+
+        A mean of functions that obey a limit or a shape obeys it: ``built`` rules need fewer still.
+        """
+        few = self.columns.layout is not None or built
+        return min(points, CHECK_SEQUENCES // 4) if few else points
 
     def breaks_of_mean(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
         """At how many of the checked points the mean prediction breaks each rule."""
         if not rules:
             return np.zeros(0, int)
-        points = self.points_for_mean(points)
+        built = np.array([rule.label in built_in(self.network) for rule in rules])
+        found = np.zeros(len(rules), int)
+        for part, few in ((built, True), (~built, False)):
+            chosen = [rules[place] for place in np.flatnonzero(part)]
+            if chosen:
+                tried = self.bind(chosen, self.points_for_mean(points, built=few))
+                found[part] = self._breaks_of_mean(tried)
+        return found
+
+    def _breaks_of_mean(self, knowledge: BoundKnowledge) -> np.ndarray:
         count = len(self.draws)
         extra = -count % CHUNK_DRAWS
         draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))
         share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
-        scores = _mean_scores(self._model, draws, share, self.bind(rules, points))
+        scores = _mean_scores(self._model, draws, share, knowledge)
         return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from prbnn.errors import nearest
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft
+from prbnn.model.built import built_in
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.solution import Result, Solution
 
+BY_CONSTRUCTION = "met by construction"
 BROKEN = ("obeyed by every stored draw", "broken")
 HEADINGS = (
     "rule",
@@ -152,8 +154,9 @@ def knowledge_report(
     if not rules:
         return KnowledgeReport((), acceptance, solution.tempering, str(result))
     units = stored.bind(rules, 8).units
-    points = stored.points_for_mean(points)
-    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.full(len(rules), points)
+    built = built_in(stored.network)
+    tried = [stored.points_for_mean(points, built=rule.label in built) for rule in rules]
+    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.array(tried)
     averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
     least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])
     short = np.maximum(0.0, least - np.mean(raw.score, axis=0) * units)
@@ -168,11 +171,13 @@ def knowledge_report(
                 strength=str(rule.strength),
                 violation=float(violations[place]) + 0.0,
                 points_broken_by_mean=int(breaks[place]),
-                points=points,
+                points=tried[place],
                 raw_share=raw_share,
                 stored_share=stored_share,
                 dual=solution.duals[rule.label],
-                verdict=_verdict(rule, units[place], raw, place, stored_share, result),
+                verdict=BY_CONSTRUCTION
+                if rule.label in built and raw_share == stored_share == 0
+                else _verdict(rule, units[place], raw, place, stored_share, result),
                 because=rule.because,
             )
         )

@@ -236,6 +236,7 @@ def made_table(subject: Subject) -> str:
         ("Predicts", ", ".join(_with_unit(subject, name) for name in subject.output_names)),
         ("Fingerprint of the data", subject.fingerprint),
         ("Network", repr(model.network or MLP())),
+        ("Hard rules", f"kept by {model.enforce}"),
         ("Engine", str(inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
         ("Tempering", str(choice) if choice else f"{model.tempering_:g}, as asked for"),
@@ -249,7 +250,7 @@ def made_table(subject: Subject) -> str:
             with_unit(float(amount), subject.unit(name))
             for name, amount in zip(subject.output_names, noise, strict=False)
         ]
-        facts.insert(7, ("Noise (standard deviation)", ", ".join(learned)))
+        facts.insert(8, ("Noise (standard deviation)", ", ".join(learned)))
     rows = [(escape(name), escape(text)) for name, text in facts]
     return table("How it was made", ("What", "Value"), rows, "made")
 

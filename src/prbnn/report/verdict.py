@@ -10,7 +10,7 @@ import numpy as np
 from prbnn.knowledge.strengths import Hard, InPrior, Soft
 from prbnn.report.calibration import expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
-from prbnn.report.knowledge import RuleReport
+from prbnn.report.knowledge import BY_CONSTRUCTION, RuleReport
 from prbnn.report.subject import Subject
 from prbnn.report.words import counted, listed, number, percent, typeset, with_unit
 
@@ -212,7 +212,7 @@ def _other(report: RuleReport, strength: object) -> Statement:
             "functions break it somewhere.",
             "Make it hard if it must hold.",
         )
-    if report.verdict in ("met", "within tolerance"):
+    if report.verdict in ("met", "within tolerance", BY_CONSTRUCTION):
         return Statement("good", f"‘{report.name}’ is met as asked: {typeset(report.strength)}.")
     return Statement(
         "caution",

@@ -15,6 +15,7 @@ from prbnn.estimation import Estimator
 from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
+from prbnn.model.construction import construction_of
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import from_leaves, with_buffers
@@ -85,19 +86,19 @@ def _model(
         **{name: from_json(value, supplied) for name, value in record["parameters"].items()},
         "knowledge": holder(rules),
     }
+    named = [replace(rule, name=name) for rule, name in zip(rules, names, strict=True)]
     settings = Settings(
         parameters,
         **{name: from_json(record["settings"][name], supplied) for name in SUPPLIED},
         seed=record["settings"]["seed"],
     )
-    stored, raw = _posteriors(record, tensors, settings)
+    stored, raw = _posteriors(record, tensors, settings, named)
     if "probe" in tensors:
         _check_probe(tensors["probe"], stored)
     model = ESTIMATORS[kind](**parameters)
     model.settings_ = settings
     model.posterior_, model.raw_posterior_ = stored, raw
     model.history_ = History(**_under("history/", tensors))
-    named = [replace(rule, name=name) for rule, name in zip(rules, names, strict=True)]
     model.solution_ = _solution(record, tensors, raw, named, model.history_)
     _attributes(model, record)
     return model
@@ -118,7 +119,7 @@ def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _posteriors(
-    record: Record, tensors: Tensors, settings: Settings
+    record: Record, tensors: Tensors, settings: Settings, rules: list[Rule]
 ) -> tuple[Posterior, Posterior]:
     """Stored and raw draws, in a network that starts as it did at the fit."""
     columns = _columns(record, tensors)
@@ -129,6 +130,8 @@ def _posteriors(
     declared = settings.network
     if columns.layout is not None:
         declared = over(declared, columns.layout)
+    if settings.parameters.get("enforce") == "construction":
+        declared = construction_of(declared, rules, columns, settings.likelihood)
     network = build_network(declared, settings.seed, *widths)
     network = with_buffers(network, _under("buffers/", tensors))
 
