@@ -182,6 +182,7 @@ def test_numbers_are_those_of_the_model(subject: Subject, page: Page) -> None:
     assert f"{round(inside * held.sum())} of {held.sum()} held-out rows" in page.text
     for rule in model.knowledge_report_:
         assert {rule.violation, rule.dual, rule.raw_share, rule.stored_share} <= set(page.data)
+        assert rule.bound_price in page.data
     for rule in subject.rules:
         assert rule.label in page.text and (rule.because or "") in page.text
 

@@ -73,7 +73,9 @@ def test_values_come_back_as_they_were(value):
     assert same(there_and_back(value), value)
 
 
-RULE = RuleReport("rising", "hard", 0.1, 1, 1024, 0.25, 0.0, math.inf, "met", "physics")
+RULE = RuleReport(
+    "rising", "hard", 0.1, 1, 1024, 0.25, 0.0, math.inf, "met", "physics", 0.25, math.inf
+)
 RECORDS = (
     Layout(("height", "load"), 4, ("mass",), ("height",), 3),
     Result("budget spent", "give more steps", ("rising",)),

@@ -217,9 +217,11 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
         )
         + knowledge_table(subject, findings)
         + _small(
-            "<b>Price</b>: how many nats of evidence (fit less complexity) would be won if that "
-            "little more mean violation were tolerated. A free rule is what the data say anyway; a "
-            f"dear one is where rule and data pull apart.{tempered} <b>Rows that break it</b>: as "
+            "<b>Prices</b>: how many nats of evidence (fit less complexity) would be won if that "
+            "little more mean violation were tolerated, or if the bound were moved outwards by that "
+            "much (the first price times the share of functions and points that are beyond it). A "
+            "free rule is what the data say anyway; a dear one is where rule and data pull "
+            f"apart.{tempered} <b>Rows that break it</b>: as "
             "observed, noise included; rules speak of the output without its noise."
         )
     )

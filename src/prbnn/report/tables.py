@@ -61,7 +61,7 @@ def share(amount: float) -> str:
 
 
 def knowledge_table(subject: Subject, findings: Findings) -> str:
-    """Every rule: what it says, how far and how often it is broken, its price, the verdict."""
+    """Every rule: what it says, how far and how often it is broken, its two prices, the verdict."""
     headings = (
         "Rule",
         "Where",
@@ -69,7 +69,8 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         "Mean violation",
         "Functions that break it",
         "Rows that break it",
-        "Price of the rule",
+        "Price of its tolerance",
+        "Price of its bound",
         "Verdict",
     )
     reports = {report.name: report for report in subject.model.knowledge_report_}
@@ -80,9 +81,9 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         words = rule_in_words(rule, subject)
         says = "" if words == rule.label else f'<span class="says">{escape(words)}</span>'
         because = f'<span class="because">{escape(rule.because)}</span>' if rule.because else ""
-        price = price_in_words(
-            report.dual, unit, probable=rule.strength.kind.startswith("probable")
-        )
+        chance = rule.strength.kind.startswith("probable")
+        tolerance = price_in_words(report.dual, unit, probable=chance)
+        bound = price_in_words(report.bound_price, unit, probable=False)
         rows.append(
             (
                 f'<span class="name">{escape(rule.label)}</span>{says}{because}',
@@ -92,7 +93,8 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
                 f"{share(report.stored_share)} stored<br>"
                 f'<span class="faint">{share(report.raw_share)} before rejection</span>',
                 "–" if found is None else f"{found[0]:,} of {found[1]:,}",
-                value(report.dual, shown=price),
+                value(report.dual, shown=tolerance),
+                value(report.bound_price, shown=bound),
                 f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
             )
         )
