@@ -31,6 +31,7 @@ LAYERS = (
         "interruption",
         "fit",
         "many",
+        "clash",
     ),
     ("report",),
     ("anomaly", "saving", "estimation", "estimators", "sequence_regressor"),

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from prbnn.clash import smallest_conflict
 from prbnn.errors import (
     DataError,
     DivergedError,
@@ -93,6 +94,7 @@ __all__ = [
     "fit",
     "load",
     "read_knowledge",
+    "smallest_conflict",
     "write_knowledge",
 ]
 

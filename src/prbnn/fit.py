@@ -22,7 +22,7 @@ from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
-from prbnn.outcome import Record, history_of, plateau, result_of
+from prbnn.outcome import Record, contradictions, history_of, plateau, result_of
 from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import Progress, Result, Solution
@@ -143,7 +143,7 @@ def train(
     jax.block_until_ready(advance(carry, plan, 0))
     compiled = time.perf_counter()
     record: Record = []
-    step, status, settled = 0, "budget spent", False
+    step, status, settled, compatible = 0, "budget spent", False, False
     while step < steps:
         count = min(chunk, steps - step)
         following, means = advance(carry, plan, count)
@@ -156,6 +156,12 @@ def train(
         if np.any(np.asarray(task.enforcement.infeasible(carry.enforcement))):
             status = "infeasible"
             break
+        if not compatible and np.any(np.asarray(task.enforcement.stalling(carry.enforcement))):
+            # a contradiction needs no more pressure, and is looked for once
+            compatible = not contradictions(task)
+            if not compatible:
+                status = "infeasible"
+                break
         if progress is not None:
             progress(_progress(step, steps, means, task))
         if asked():

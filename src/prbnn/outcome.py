@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from prbnn.knowledge.conflicts import Conflict, conflicts
 from prbnn.knowledge.strengths import Hard
 from prbnn.solution import History, Result
 from prbnn.task import Task
@@ -63,16 +64,8 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             "interrupted", f"stopped at step {step}, before its end; fit again to train to the end"
         )
     if status == "infeasible":
-        stalled = np.asarray(carry.enforcement.stalled)
-        rules = _those(
-            labels, (stalled >= task.enforcement.patience / 2) | _late(task, carry, record)
-        )
-        return Result(
-            "infeasible",
-            f"pressure on {_quoted(rules)} grew without their violation shrinking: knowledge "
-            "that contradicts itself, the data or what the network can do; loosen or drop a rule",
-            rules,
-        )
+        stalled = np.asarray(task.enforcement.stalling(carry.enforcement))
+        return _infeasible(task, _those(labels, stalled | _late(task, carry, record)))
     tail = record[-max(1, len(record) // 8) :]
     missed = _late(task, carry, record)
     impossible = tuple(
@@ -89,6 +82,8 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             impossible,
         )
     rules = _those(labels, missed)
+    if rules and contradictions(task):
+        return _infeasible(task, rules)
     if rules:
         return Result(
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules
@@ -99,6 +94,36 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
     if len(late) and abs(later.mean() - late.mean()) <= 0.05 * float(task.data.count) + 2 * noise:
         return Result("converged")
     return Result("budget spent", "the objective was still moving; give more steps")
+
+
+def contradictions(task: Task) -> list[Conflict]:
+    """Smallest sets of the task's rules that no posterior obeys, whatever data and network."""
+    return [clash for clash in _clashes(task) if clash.contradiction]
+
+
+def _clashes(task: Task) -> list[Conflict]:
+    active = np.asarray(task.enforcement.active) > 0
+    rules = [rule for rule, here in zip(task.rules, active, strict=True) if here]
+    return conflicts(rules, task.columns)
+
+
+def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:
+    """Name the rules that clash by themselves, at all or within their tolerances; or all broken."""
+    clashes = _clashes(task)
+    proven = [clash for clash in clashes if clash.contradiction]
+    tight = [clash for clash in clashes if {*clash.rules} <= {*broken}]
+    if proven:
+        told = f"the rules contradict each other: {'; '.join(map(str, proven))}"
+    elif tight:
+        told = f"{'; '.join(map(str, tight))}; pressure grew far and did not bring them within tolerance"
+    else:
+        told = (
+            f"pressure on {_quoted(broken)} grew far and mended nothing: knowledge that contradicts the "
+            "data, what the network can do, or itself; prbnn.smallest_conflict(solution) names the fewest"
+        )
+    named = {name for clash in proven or tight for name in clash.rules} or {*broken}
+    rules = tuple(rule.label for rule in task.rules if rule.label in named)
+    return Result("infeasible", f"{told}; loosen or drop one", rules)
 
 
 def _late(task: Task, carry: Carry, record: Record) -> np.ndarray:
@@ -132,7 +157,7 @@ def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, seen: f
                 missed[place] = broken[place] > 3 * float(task.enforcement.target[place])
             case _:
                 pass
-    return missed
+    return missed & (np.asarray(task.enforcement.active) > 0)
 
 
 def _quoted(rules: Sequence[str]) -> str:

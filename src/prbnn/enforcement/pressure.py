@@ -47,11 +47,17 @@ RESPONSE = 100
 # a penalty follows 1 / Var f up at once and down no faster than this a step: a posterior that runs
 # away would otherwise loosen the rein by its own growing spread
 FORGETTING = 0.999
-# a rule stalls when its violation has not shrunk by a fifth in so many looks
+# a rule under large pressure (nats per row and unit) stalls when it is no better, by a fifth, than so
+# many looks ago
 LOOK_EVERY = 25
 STALLED_AFTER = 30
-# a stall is infeasible once the dual is large, in nats per row and unit
+BETTER = 0.8
 LARGE = 10.0
+# A stall is infeasible once pressure has had its say. A mean answers a dual at the rate of its variance:
+# by that account, so much of the violation should be gone. A share need not answer at all before the
+# rule outweighs data and prices: the dual must be near its end.
+ENOUGH = 0.5
+NEAR_THE_END = 0.5
 # for samplers: how much of a Newton step is taken after a block, how fast a share's dual moves then,
 # how many times its tolerance counts as far, and when a stall is one
 DAMPING = 0.2
@@ -76,15 +82,20 @@ class State(NamedTuple):
     smooth: Float[Array, " rules"]
     reach: Float[Array, " rules"]
     held: Float[Array, " rules"]
-    best: Float[Array, " rules"]
+    reference: Float[Array, "signs rules"]
+    pushed: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
     step: Float[Array, ""]
 
 
 class Enforcement(eqx.Module):
-    """Strengths of all rules as arrays; numbers are in each rule's unit."""
+    """Strengths of all rules as arrays; numbers are in each rule's unit.
+
+    A rule whose `active` is 0 is as good as absent, in the same program.
+    """
 
     kinds: tuple[Kind, ...] = eqx.field(static=True)
+    active: Float[Array, " rules"]
     bound: Float[Array, " rules"]
     weight: Float[Array, " rules"]
     power: Float[Array, " rules"]
@@ -108,7 +119,8 @@ class Enforcement(eqx.Module):
             smooth=dual,
             reach=zeros + 1,
             held=zeros,
-            best=zeros + jnp.inf,
+            reference=jnp.full((3, len(self.kinds)), jnp.inf),
+            pushed=zeros,
             stalled=zeros,
             step=jnp.zeros(()),
         )
@@ -128,9 +140,10 @@ class Enforcement(eqx.Module):
         not met the data are far outside, and would teach Adam a scale that it forgets slowly.
         """
         if self.block > 1:
-            return state.held
+            return self.active * state.held
         newton = jnp.clip(self._newton(state), -state.dual, state.dual + 1.0)
-        found = self._pressure(state, state.dual + jnp.where(self._lagrangian, newton, 0.0))
+        dual = state.dual + jnp.where(self._lagrangian, newton, 0.0)
+        found = self.active * self._pressure(state, dual)
         if not self.gradual:
             return found
         return jnp.where(self._is("soft", "prior"), jnp.minimum(warmed, 1.0) * found, found)
@@ -165,8 +178,12 @@ class Enforcement(eqx.Module):
         return jnp.maximum(first * (last / first) ** jnp.clip(done, 0.0, 1.0), 0.5 * state.depth)
 
     def infeasible(self, state: State) -> Array:
-        """Rules whose violation has not shrunk for long, under pressure that has become large."""
+        """Rules that stay broken although pressure has had its say; see `_look`."""
         return state.stalled >= self.patience
+
+    def stalling(self, state: State) -> Array:
+        """Rules on the way there: time to ask whether they can hold together at all."""
+        return state.stalled >= self.patience / 2
 
     @property
     def patience(self) -> int:
@@ -210,7 +227,10 @@ class Enforcement(eqx.Module):
         )
         state = state._replace(penalty=penalty)
         state = self._look(state, moves & jnp.asarray(searching), measured.f.shape[0])
+        before = state.dual
         state = self._lagrangian_update(self._share_update(state, moves), moves)
+        growth = jnp.maximum(state.dual - before, 0.0)
+        state = state._replace(pushed=state.pushed + growth * state.variance_f)
         return state if self.block == 1 else self._hold(state, moves, jnp.asarray(frozen))
 
     def _hold(self, state: State, moves: Array, frozen: Array) -> State:
@@ -254,7 +274,7 @@ class Enforcement(eqx.Module):
         if not self._lagrangian.any():
             return state
         # of several rules that want more, the one that lacks most gets most
-        lack = jnp.where(self._lagrangian, jnp.maximum(0.0, -self._gap(state)), 0.0)
+        lack = self.active * jnp.where(self._lagrangian, jnp.maximum(0.0, -self._gap(state)), 0.0)
         most = (0.5 * state.dual + 1.0) * lack / (jnp.max(lack) + 1e-12)
         least = -0.5 * state.dual - (self.block > 1)
         change = jnp.clip(self._step(state), least, most)
@@ -268,29 +288,42 @@ class Enforcement(eqx.Module):
         return state._replace(dual=jnp.where(self._lagrangian & moves, dual, state.dual))
 
     def _look(self, state: State, looking: Array, draws: int) -> State:
-        """Now and then, see whether violations have shrunk since the last look.
+        """Now and then, see whether rules under pressure are better than some looks ago.
 
-        For a probable rule, functions on their way count: its violation is how many break it and how
-        deeply. A share rule matters while far more functions break it than it allows.
+        Of a probable rule, functions on their way count: its violation is how many break it and how
+        deeply. A share rule matters while far more functions break it than it allows, and is better
+        if fewer break it, less deeply, or at fewer points. A stall before pressure has had its say is
+        none: looking goes on, and what looked better for a while is no longer the measure.
         """
-        strict = self._is("probable functions", "probable points")
+        strict, share = self._is("probable functions", "probable points"), self._is("share")
         violation = jnp.maximum(0.0, -self._gap(state)) + jnp.where(strict, state.depth, 0.0)
         noise = 3 * jnp.sqrt(state.variance_f / (draws * MEMORY))
         matters = jnp.where(
-            self._is("share"),
+            share,
             state.share > 3 * self.target,
             violation > 0.05 * jnp.abs(self.bound) + noise + 1e-6,
         )
-        better = violation < 0.8 * state.best
-        pressed = state.dual >= LARGE * self.scale
-        stalled = jnp.where(matters & pressed & ~better, state.stalled + 1, 0.0)
-        best = jnp.where(matters, jnp.where(better, violation, state.best), jnp.inf)
+        pressed = self.active * state.dual >= LARGE * self.scale
+        others = (jnp.where(share, sign, violation) for sign in (state.share, state.depth))
+        signs = jnp.stack([violation, *others])
+        better = jnp.any(signs < BETTER * state.reference, axis=0)
+        same = matters & pressed & ~better
+        stalled = jnp.where(same, state.stalled + 1, 0.0)
+        unfounded = (stalled >= self.patience) & ~self._pressed_enough(state, violation)
         every = LOOK_EVERY if self.block == 1 else self.block
         looks = looking & (state.step % every == 0) & ~self._is("soft", "prior")
+        worst = jnp.where(unfounded, jnp.maximum(state.reference, signs), state.reference)
         return state._replace(
-            best=jnp.where(looks, best, state.best),
-            stalled=jnp.where(looks, stalled, state.stalled),
+            reference=jnp.where(looks, jnp.where(same, worst, signs), state.reference),
+            pushed=jnp.where(looks & ~same, 0.0, state.pushed),
+            stalled=jnp.where(looks, jnp.where(unfounded, 0.0, stalled), state.stalled),
         )
+
+    def _pressed_enough(self, state: State, violation: Array) -> Array:
+        """Whether a rule that can be mended would have answered to so much pressure."""
+        end = NEAR_THE_END * LARGEST_SHARE_DUAL * self.scale
+        mean = self._is("hard", "average")
+        return jnp.where(mean, state.pushed >= ENOUGH * violation, state.dual >= end)
 
 
 def enforcement_of(
@@ -320,6 +353,7 @@ def enforcement_of(
                 bound[place] = -(1 - p)
     return Enforcement(
         kinds=tuple(rule.strength.kind for rule in rules),
+        active=jnp.ones(len(rules)),
         bound=jnp.asarray(bound, float),
         weight=jnp.asarray(weight, float),
         power=jnp.asarray(power, float),

@@ -8,8 +8,18 @@ from itertools import combinations
 
 import numpy as np
 
-from prbnn.knowledge.claims import Claim, Quantity, claims_of, gaps, naming, subject_of
+from prbnn.knowledge.bounds import Equals
+from prbnn.knowledge.claims import (
+    ROUNDING,
+    Claim,
+    Quantity,
+    claims_of,
+    gaps,
+    naming,
+    subject_of,
+)
 from prbnn.knowledge.comparison import Compare
+from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.own import Combined
 from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample
 from prbnn.knowledge.rules import Rule, named
@@ -43,8 +53,9 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     """Every smallest set of rules found that no function can obey, contradictions first.
 
     Values, slopes and bends are compared at points of the regions; what bounds, slopes and
-    comparisons force upon each other along a column is a linear program. Only points are looked at,
-    so a conflict in a small corner can be missed; scores of one's own are left out.
+    comparisons force upon each other along a column is a linear program. Means (``on_average`` and
+    tolerances) are compared by twos, over the same region. Only points are looked at, so a conflict
+    in a small corner can be missed; scores of one's own are left out.
 
     >>> from prbnn import AtLeast, AtMost, Increasing
     >>> table = Columns(("x",), ("y",), np.linspace(0, 1, 9)[:, None], np.linspace(0, 9, 9)[:, None])
@@ -68,6 +79,9 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     rest = [rule for rule in listed if rule.label not in involved]
     if len(rest) > len([rule for rule in binding if rule.label not in involved]):
         found += _search(rest, columns)
+    means = list(_of_means(named(rules), columns))
+    known = [{*mean.rules} for mean in means]
+    found = means + [conflict for conflict in found if {*conflict.rules} not in known]
     return sorted(found, key=lambda conflict: not conflict.contradiction)
 
 
@@ -88,6 +102,8 @@ def _contradict(rules: Sequence[Rule]) -> bool:
 
 
 def _search(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
+    if not rules:
+        return []
     found: dict[frozenset[int], Conflict] = {}
     for search in (_at_points(rules, columns), _along_lines(rules, columns, found)):
         for places, place, reason in search:
@@ -146,6 +162,48 @@ def _interval(union: np.ndarray) -> str:
 
 def _shown(place: dict[str, float]) -> str:
     return ", ".join(f"{name}={value:g}" for name, value in place.items())
+
+
+# --- on average ------------------------------------------------------------------------------
+
+
+def _of_means(rules: Sequence[Rule], columns: Columns) -> Iterator[Conflict]:
+    """Two rules that keep the mean of a quantity over the same points above and below apart.
+
+    mean(y - a) >= -give and mean(b - y) >= -give' add up to mean(a - b) <= give + give'. A tolerance
+    asks for more than a mean does, min(0, y - a) being below y - a.
+    """
+    sides: dict[tuple[Quantity, Sampling], list[tuple[Rule, float, float]]] = {}
+    for rule in rules:
+        match rule.strength:
+            case OnAverage(bound=least):
+                give = -least
+            case Hard(tolerance=tolerance) if tolerance:
+                give = tolerance
+            case _:
+                continue
+        with naming(rule):
+            claims = claims_of(rule, columns)
+            if len(claims) != 1 or claims[0].quantity.kind not in ("value", "slope"):
+                continue
+            (claim,) = claims
+            ends = [end for end in claim.intervals[0] if end is not None]
+            if isinstance(rule, Equals) or len(claim.intervals) > 1 or len(ends) != 1:
+                continue
+            sampling = rule.sampling(columns).shared(columns)
+            limit = at_points(ends[0], columns, sample(sampling, columns, POINTS), "bound").mean()
+        sign = 1.0 if claim.intervals[0][0] is not None else -1.0
+        sides.setdefault((claim.quantity, sampling), []).append((rule, sign, limit - sign * give))
+    for (quantity, _), bounded in sides.items():
+        for first, second in combinations(bounded, 2):
+            if first[1] * second[1] < 0:
+                lower, upper = (first, second) if first[1] > 0 else (second, first)
+                if lower[2] - upper[2] > ROUNDING * max(abs(lower[2]), abs(upper[2])):
+                    asked = (
+                        f"the mean of {quantity}: {lower[0].label!r} asks for at least {lower[2]:g}, "
+                        f"{upper[0].label!r} for at most {upper[2]:g}"
+                    )
+                    yield Conflict((first[0].label, second[0].label), asked, {}, True)
 
 
 # --- along lines ---------------------------------------------------------------------------
