@@ -53,6 +53,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     raw_posterior_ : draws before any was rejected
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
+    audit_ : training rows that break a rule by more than noise explains
     result_ : how the fit ended
     noise_ : learned or stated noise in the target's units; nan where it varies or there is none
     history_ : how the objective, the violations and the duals moved in training
@@ -215,6 +216,7 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     raw_posterior_ : draws before any was rejected
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
+    audit_ : training rows that break a rule by more than noise explains
     result_ : how the fit ended
     history_ : how the objective, the violations and the duals moved in training
     settings_ : the parameters as they were, what stood for None, and the seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,7 +104,7 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
             return Price(dual, violated, dual * violated)
         case OnAverage():
             return Price(dual, violated, dual)
-    return Price(dual, violated, float("nan"))
+    return Price(dual, violated, math.nan)
 
 
 @dataclass(frozen=True, eq=False)

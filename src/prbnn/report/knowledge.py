@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,8 +57,8 @@ class RuleReport:
     dual: float
     verdict: str
     because: str | None = None
-    violated: float = float("nan")
-    bound_price: float = float("nan")
+    violated: float = math.nan
+    bound_price: float = math.nan
 
 
 @dataclass(frozen=True)

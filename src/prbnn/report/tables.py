@@ -12,6 +12,7 @@ import numpy as np
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard
 from prbnn.model.networks import MLP
+from prbnn.report.audit import Finding
 from prbnn.report.calibration import LEVELS, expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.subject import Subject
@@ -99,6 +100,29 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
             )
         )
     return table("Rules", headings, rows, "knowledge")
+
+
+def audit_table(subject: Subject, findings: Sequence[Finding]) -> str:
+    """Training rows that break rules by more than noise explains."""
+    places = np.flatnonzero(~np.asarray(subject.held_out, bool))
+    units = {rule.label: subject.rule_unit(rule) for rule in subject.rules}
+    rows = []
+    for finding in findings:
+        numbers = [
+            f"{subject.number_of(int(places[row])):,}" for row in finding.rows[:MOST_COLUMNS]
+        ]
+        more = len(finding.rows) - len(numbers)
+        rows.append(
+            (
+                escape(finding.rule),
+                f"{len(finding.rows):,}",
+                ", ".join(numbers) + (f" and {more:,} more" if more else ""),
+                value(finding.by[0], "" if finding.pairs else units.get(finding.rule, "")),
+                f"{finding.deviations[0]:.1f}",
+            )
+        )
+    headings = ("Rule", "Rows", "Their numbers, worst first", "Worst by", "In sd of noise")
+    return table("Audit", headings, rows, "audit")
 
 
 def scores_table(subject: Subject, findings: Findings) -> str:

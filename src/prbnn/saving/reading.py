@@ -187,6 +187,9 @@ def _attributes(model: Any, record: Record) -> None:
     plain = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
     for name in plain:
         setattr(model, f"{name}_", from_json(record[name], {}))
+    # files of before audits have none; rows that were kept can be audited again
+    model._audit = from_json(record["audit"], {}) if "audit" in record else None
+    model._counted = None
     model.n_features_in_, model.output_names_ = len(columns.inputs), columns.outputs
     if record["columns"]["from_frame"]:
         model.feature_names_in_ = np.array(columns.inputs, dtype=object)
