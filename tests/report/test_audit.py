@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 import prbnn
 from prbnn import (
+    MLP,
     AtLeast,
     Between,
     Combined,
@@ -16,6 +17,8 @@ from prbnn import (
     DataError,
     Decreasing,
     Increasing,
+    PRBNNClassifier,
+    PRBNNRegressor,
     SlopeBetween,
 )
 from prbnn.report.audit import Audit
@@ -209,3 +212,40 @@ class TestRules:
         x, y = table(0)
         y[3], y[4] = 9.0, -9.0
         assert audit(x, y, Between(-1, 3)).rows == (3, 4)
+
+
+class TestEstimators:
+    def fit(self, x, y, weight=None, **options):
+        return PRBNNRegressor(
+            MLP((4,)), [FLOOR], tempering=0.2, steps=20, draws=20, random_state=0, **options
+        ).fit(dict(zip(("lift", "cost", "idle"), x.T, strict=True)), y, sample_weight=weight)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_a_model_has_its_audit(self) -> None:
+        x, y = table(0)
+        y[7] = -9.0
+        stated, learned = self.fit(x, y, noise=NOISE).audit_, self.fit(x, y).audit_
+        assert stated.rows == learned.rows == (7,)
+        assert (stated.source, stated.noise) == ("stated", (NOISE,))
+        assert learned.source == "estimated"
+        assert stated["floor"].deviations == pytest.approx(((9 - x[7, 1]) / NOISE,), rel=1e-3)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_rows_without_weight_are_not_asked_and_numbers_stay(self) -> None:
+        x, y = table(0)
+        y[[3, 7]] = -9.0
+        weight = np.ones(ROWS)
+        weight[3] = 0
+        assert self.fit(x, y, weight, noise=NOISE).audit_.rows == (7,)
+
+    def test_before_a_fit_there_is_none(self) -> None:
+        assert not hasattr(PRBNNRegressor(), "audit_")
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_labels_say_nothing_against_probabilities(self) -> None:
+        x, y = table(0)
+        rule = AtLeast(0.2, name="floor")
+        model = PRBNNClassifier(MLP((4,)), [rule], tempering=0.2, steps=20, draws=20)
+        found = model.fit(x, y > 0).audit_
+        assert found["floor"].words == "a label says nothing against a rule on probabilities"
+        assert found.rows == ()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import norm
 
-from prbnn.errors import DataError
+from prbnn.errors import DataError, nearest
 from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside, naming, subject_of
 from prbnn.knowledge.comparison import Compare
@@ -74,6 +74,12 @@ class Audit:
 
     def __len__(self) -> int:
         return len(self.findings)
+
+    def __getitem__(self, rule: str) -> Finding:
+        names = [finding.rule for finding in self.findings]
+        if rule not in names:
+            raise KeyError(f"no rule {rule!r}{nearest(rule, names)}")
+        return self.findings[names.index(rule)]
 
     @property
     def told_noise(self) -> str:

@@ -234,7 +234,6 @@ def _audit(subject: Subject) -> str:
     found = subject.model.audit_
     if not found.noise:
         return ""
-    guilty = [finding for finding in found if finding.rows]
     sizes = ", ".join(
         with_unit(size, subject.unit(name))
         for name, size in zip(subject.output_names, found.noise, strict=True)
@@ -244,13 +243,13 @@ def _audit(subject: Subject) -> str:
         + ("as stated" if found.source == "stated" else "estimated from neighbouring rows")
         + f", with a chance of {percent(found.rate)} a rule that clean rows are listed."
     )
-    if not guilty:
+    if not found.rows:
         return _small(
             f"<b>Audit</b>: no training row breaks a rule by more than noise explains. {judged}"
         )
     return (
         "<h3>Audit of the training rows</h3>"
-        + audit_table(subject, guilty)
+        + audit_table(subject, found.findings)
         + _small(
             f"Rows that break a rule by more than noise explains: a wrong meter, a wrong rule, or a "
             f"state that the rule should leave out. {judged}"

@@ -107,7 +107,7 @@ def audit_table(subject: Subject, findings: Sequence[Finding]) -> str:
     places = np.flatnonzero(~np.asarray(subject.held_out, bool))
     units = {rule.label: subject.rule_unit(rule) for rule in subject.rules}
     rows = []
-    for finding in findings:
+    for finding in (each for each in findings if each.rows):
         numbers = [
             f"{subject.number_of(int(places[row])):,}" for row in finding.rows[:MOST_COLUMNS]
         ]
