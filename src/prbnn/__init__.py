@@ -41,6 +41,7 @@ from prbnn.model.recurrent import GRU, LSTM
 if TYPE_CHECKING:
     from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
     from prbnn.knowledge.file import read_knowledge, write_knowledge
+    from prbnn.report.audit import audit
     from prbnn.saving.reading import load
     from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
@@ -91,6 +92,7 @@ __all__ = [
     "Score",
     "SlopeBetween",
     "StudentT",
+    "audit",
     "fit",
     "load",
     "read_knowledge",
@@ -109,6 +111,10 @@ def __getattr__(name: str) -> Any:
         from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
         return PRBNNSequenceRegressor
+    if name == "audit":
+        from prbnn.report.audit import audit
+
+        return audit
     if name == "load":
         from prbnn.saving.reading import load
 

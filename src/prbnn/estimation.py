@@ -21,13 +21,14 @@ from prbnn.inference.engine import Engine
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.rules import Rule
 from prbnn.model.built import built_in
-from prbnn.model.likelihoods import Gaussian, Likelihood, Noise
+from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.progress import progress_bar
 from prbnn.proving import SECONDS, prove
+from prbnn.report.audit import Audit, audit_of, audit_of_labels
 from prbnn.report.knowledge import knowledge_report, meets
 from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
@@ -79,6 +80,10 @@ class Estimator(BaseEstimator):
         self.enforce = enforce
         self.random_state = random_state
         self.verbose = verbose
+
+    _audit: Audit | None = None
+    # numbers of the rows that count, where some have no weight
+    _counted: np.ndarray | None = None
 
     def _defaults(self) -> dict[str, Any]:
         """What stands for parameters that are None."""
@@ -160,7 +165,33 @@ class Estimator(BaseEstimator):
             self._keep(solution)
             self._columns(X, task)
         self.settings_ = settings
+        self._audit, self._counted = None, None
+        if sample_weight is not None:
+            self._counted = np.flatnonzero(np.asarray(sample_weight, float).ravel() > 0)
         return task
+
+    @property
+    def audit_(self) -> Audit:
+        """Training rows that break a rule by more than noise explains (computed when asked for).
+
+        By the noise that was stated, or one estimated before training; rows count from 0.
+        """
+        if not hasattr(self, "solution_"):
+            raise AttributeError("audit_ is there after fit")
+        if self._audit is None:
+            rules, likelihood = self.solution_.rules, self.posterior_.likelihood
+            if isinstance(likelihood, Bernoulli | Categorical):
+                self._audit = audit_of_labels(rules)
+            else:
+                stated = likelihood.noise if isinstance(likelihood, Gaussian) else None
+                self._audit = audit_of(
+                    rules,
+                    self.posterior_.columns,
+                    noise=None if isinstance(stated, str) else stated,
+                    numbers=self._counted,
+                    scaling=self.posterior_.scaling,
+                )
+        return self._audit
 
     def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
         """Parameters as they are now: a user may set others after the fit."""

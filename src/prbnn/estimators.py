@@ -58,6 +58,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     raw_posterior_ : draws before any was rejected
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
+    audit_ : training rows that break a rule by more than noise explains
     result_ : how the fit ended
     certificate_ : what was proved of the stored draws; None unless ``prove``
     noise_ : learned or stated noise in the target's units; nan where it varies or there is none
@@ -229,6 +230,7 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     raw_posterior_ : draws before any was rejected
     acceptance_ : share of raw draws that obey every hard rule
     knowledge_report_ : table of the rules
+    audit_ : training rows that break a rule by more than noise explains
     result_ : how the fit ended
     certificate_ : what was proved of the stored draws; None unless ``prove``
     history_ : how the objective, the violations and the duals moved in training

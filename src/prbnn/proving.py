@@ -15,6 +15,7 @@ from prbnn.certify.certifying import Certifier
 from prbnn.fit import FittedTask, train
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.rules import Rule
+from prbnn.model.built import built_in
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import Progress, Proof, Solution
 
@@ -43,7 +44,9 @@ def prove(
     tolerance (those are for every draw); what is refuted or undecided is replaced by further draws.
     Where most are, counterexamples join the points of their rules and training goes on.
     """
-    rules = [rule for rule in solution.rules if rule.strength.kind == "share"]
+    met = built_in(solution.posterior.network)
+    hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
+    rules = [rule for rule in hard if rule.label not in met]
     if not rules:
         return solution
     say = stage or (lambda text: None)

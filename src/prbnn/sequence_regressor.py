@@ -54,8 +54,8 @@ class PRBNNSequenceRegressor(Estimator):
     Attributes
     ----------
     layout_ : how the sequences were read
-    posterior_, raw_posterior_, acceptance_, knowledge_report_, result_, solution_, tempering_,
-    history_, settings_ : as in `PRBNNRegressor`
+    posterior_, raw_posterior_, acceptance_, knowledge_report_, audit_, result_, solution_,
+    tempering_, history_, settings_ : as in `PRBNNRegressor`
 
     >>> import numpy as np
     >>> from prbnn import GRU, PRBNNSequenceRegressor, Rises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 
 from prbnn.certify.certificate import Certificate
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Hard, OnAverage, Soft
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
 
@@ -82,6 +84,38 @@ class Fitted(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Price:
+    """What giving way to a rule a little would buy, in nats of evidence a unit of the user's.
+
+    - `tolerance`: nats for each unit of mean violation that is tolerated beyond what is now: the dual
+    - `violated`: the probability, over raw draws and the rule's points, that its score is below 0
+    - `bound`: nats for each unit that the rule's bound is moved outwards, ``tolerance * violated``: only
+      where a function is beyond the bound does moving it help. Of `.on_average`, whose score counts
+      everywhere, it is the dual itself; nan of `.probably` and `.in_prior`, where other things than the
+      mean violation move with the bound
+    """
+
+    tolerance: float
+    violated: float
+    bound: float
+
+
+def price_of(rule: Rule, dual: float, violated: float) -> Price:
+    """The two prices of a rule that is broken with some probability.
+
+    >>> from prbnn import AtLeast
+    >>> price_of(AtLeast(0).hard(0.01), 18.0, 0.05).bound
+    0.9
+    """
+    match rule.strength:
+        case Hard() | Soft():
+            return Price(dual, violated, dual * violated)
+        case OnAverage():
+            return Price(dual, violated, dual)
+    return Price(dual, violated, math.nan)
+
+
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Draws that were proved to obey every hard rule everywhere, and the certificate that says so.
@@ -108,6 +142,7 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
+    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for)
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     - `proof`: draws proved to obey, where that was asked for
@@ -136,6 +171,15 @@ class Solution:
     def elbo(self) -> float:
         """E_q log p(y | x, w) - KL(q || prior), from the posterior's draws."""
         return self.fitted.elbo(self.posterior)
+
+    @cached_property
+    def prices(self) -> dict[str, Price]:
+        """What loosening each rule would buy: its tolerance, or its bound."""
+        violated = self.posterior.violated(self.rules)
+        return {
+            rule.label: price_of(rule, self.duals[rule.label], float(share))
+            for rule, share in zip(self.rules, violated, strict=True)
+        }
 
     def effective_draws(self, values: np.ndarray) -> float:
         """How many independent draws ``values``, one a draw of the posterior, are worth."""

@@ -152,6 +152,39 @@ def test_the_findings_are_written_as_json() -> None:
     assert record["conflicts"][0]["contradiction"] is True
 
 
+def audited(output: str) -> str:
+    return next(line for line in output.splitlines() if line.strip().startswith("audit")).strip()
+
+
+def test_rows_that_noise_does_not_explain_are_listed_by_their_numbers() -> None:
+    floor = "  - {name: floor, at_least: 0}\n"
+    output = check(floor, "--noise", "0.1", "--json", "out.json")
+    assert audited(output).endswith("(3.6 sd, of 60 rows): row 3 (by 2, 20.0 sd)")
+    assert "Audit: 1 row breaks a rule by more than noise explains" in output
+    assert "(noise stated: 0.1)" in output
+    (finding,) = json.loads(Path("out.json").read_text())["audit"]["findings"]
+    assert finding["rows"] == [3]
+    assert finding["deviations"] == pytest.approx([20.0], rel=1e-3)
+    loud = check(floor, "--noise", "5")
+    assert audited(loud) == "audit     nothing in 60 rows that noise does not explain"
+    assert "Audit: no row breaks a rule by more than noise explains (noise stated: 5)" in loud
+
+
+def test_noise_is_estimated_where_none_is_stated() -> None:
+    assert "noise estimated from the differences of neighbouring rows" in check(
+        "  - {at_least: 0}\n"
+    )
+
+
+def test_noise_that_makes_no_sense_ends_with_code_2() -> None:
+    assert "noise must be above 0" in check("  - {at_least: 0}\n", "--noise", "-1", code=2)
+
+
+def test_classes_are_not_audited(plant: pandas.DataFrame) -> None:
+    plant.assign(power=np.where(plant["power"] > 20, "high", "low")).to_csv("data.csv", index=False)
+    assert "Audit" not in check("  - {at_least: 0.1}\n")
+
+
 # --- check: exit codes ---------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from prbnn.knowledge.rules import Rule, named
 from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
-from prbnn.report.knowledge import HEADINGS, KnowledgeReport, RuleReport, knowledge_report
+from prbnn.report.knowledge import HEADINGS, PRICES, KnowledgeReport, RuleReport, knowledge_report
 from prbnn.solution import Result, Solution
 
 FLOOR = RuleReport(
@@ -151,7 +151,14 @@ def report_of(solution: Solution, posterior: Posterior) -> Callable[..., Knowled
     ) -> KnowledgeReport:
         rules = named(rules)
         duals = {rule.label: 10.0 + place for place, rule in enumerate(rules)}
-        ended = replace(solution, result=result, duals=duals, rules=rules, tempering=0.2)
+        ended = replace(
+            solution,
+            posterior=posterior,
+            result=result,
+            duals=duals,
+            rules=rules,
+            tempering=0.2,
+        )
         check, stored_check = posterior.check(rules), stored.check(rules)
         return knowledge_report(rules, ended, check, stored, stored_check, 0.5, result)
 
@@ -175,6 +182,17 @@ def test_numbers_are_those_of_the_draws_in_the_users_units(
     assert line.points_broken_by_mean / line.points == pytest.approx(np.mean(mean < 400), abs=0.005)
     assert line.dual == 10.0
     assert line.because == "a meter's range"
+    assert line.violated == pytest.approx(np.mean(short < 0), abs=0.005)
+    assert line.bound_price == 10.0 * line.violated
+
+
+def test_both_prices_are_in_the_table_with_a_line_that_explains_them() -> None:
+    priced = replace(FLOOR, dual=18.4, violated=0.05, bound_price=0.92)
+    lines = str(report(priced, RISING)).splitlines()
+    assert lines[2].split(priced.verdict)[0].split()[-2:] == ["18.4", "0.92"]
+    assert lines[3].split(RISING.verdict)[0].split()[-1] == "-"
+    assert PRICES in lines[-1]
+    assert PRICES in report(priced)._repr_html_()
 
 
 def test_no_violation_is_zero_not_minus_zero(report_of: Callable) -> None:

@@ -16,9 +16,11 @@ from tests.report.browser import Browser, chromium
 from prbnn import MLP, AtLeast, AtMost, Increasing, PRBNNClassifier, PRBNNRegressor
 from prbnn.errors import DataError
 from prbnn.report import metrics
+from prbnn.report.audit import audit_of
 from prbnn.report.findings import Findings, Scores, findings_of
 from prbnn.report.page import Subject, html_page, write_report
 from prbnn.report.profiles import limits, path, profile
+from prbnn.report.tables import audit_table
 from prbnn.report.verdict import headline, verdict
 from prbnn.solution import Result
 
@@ -182,6 +184,7 @@ def test_numbers_are_those_of_the_model(subject: Subject, page: Page) -> None:
     assert f"{round(inside * held.sum())} of {held.sum()} held-out rows" in page.text
     for rule in model.knowledge_report_:
         assert {rule.violation, rule.dual, rule.raw_share, rule.stored_share} <= set(page.data)
+        assert rule.bound_price in page.data
     for rule in subject.rules:
         assert rule.label in page.text and (rule.because or "") in page.text
 
@@ -253,6 +256,24 @@ def test_observed_rows_that_break_rules_are_counted_within_their_region(
     expected = int(np.sum((power > 104) & (sun >= 60)))
     places = [rule.label for rule in subject.rules].index("below nameplate")
     assert found.rows_breaking[places] == (expected, int(np.sum(sun >= 60)))
+
+
+def test_the_audit_lists_training_rows_by_their_numbers_in_the_file(
+    subject: Subject, page: Page
+) -> None:
+    assert subject.model.audit_.rows == ()
+    assert "no training row breaks a rule by more than noise explains" in page.text
+    training = np.flatnonzero(~subject.held_out)
+    bad = next(row for row in range(5, 40) if subject.inputs[training[row], 0] > 100)
+    columns = subject.posterior.columns
+    targets = columns.targets.copy()
+    targets[bad] = 500.0
+    spoiled = replace(columns, targets=targets)
+    found = audit_of(subject.rules, spoiled, noise=plant.NOISE)
+    assert bad in found["below nameplate"].rows
+    told = audit_table(replace(subject, rows=1000 + np.arange(120)), list(found))
+    assert f"{1000 + training[bad]:,}" in told
+    assert "below nameplate" in told
 
 
 def test_the_worst_row_is_the_one_that_was_spoiled(subject: Subject) -> None:

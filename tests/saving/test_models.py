@@ -179,7 +179,7 @@ def same(left, right) -> bool:
 
 PLAIN = (
     *("result_", "acceptance_", "tempering_", "tempering_choice_", "noise_", "n_features_in_"),
-    *("feature_names_in_", "output_names_", "knowledge_report_", "classes_", "layout_"),
+    *("feature_names_in_", "output_names_", "knowledge_report_", "classes_", "layout_", "audit_"),
 )
 
 

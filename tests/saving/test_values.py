@@ -14,6 +14,7 @@ from prbnn import MLP, RBF, BayesByBackprop, Gaussian, ModelFileError, Normal, S
 from prbnn.inference import ENGINES
 from prbnn.knowledge.layout import Layout
 from prbnn.posterior.diagnostics import Diagnostics
+from prbnn.report.audit import Audit, Finding
 from prbnn.report.knowledge import KnowledgeReport, RuleReport
 from prbnn.saving.values import DECLARATIONS, from_json, to_json
 from prbnn.solution import Result
@@ -73,11 +74,15 @@ def test_values_come_back_as_they_were(value):
     assert same(there_and_back(value), value)
 
 
-RULE = RuleReport("rising", "hard", 0.1, 1, 1024, 0.25, 0.0, math.inf, "met", "physics")
+RULE = RuleReport(
+    "rising", "hard", 0.1, 1, 1024, 0.25, 0.0, math.inf, "met", "physics", 0.25, math.inf
+)
 RECORDS = (
     Layout(("height", "load"), 4, ("mass",), ("height",), 3),
     Result("budget spent", "give more steps", ("rising",)),
     RULE,
+    Finding("floor", (3, 4), (0.5, math.inf), (5.0, 6.0), ((3, 9), (4, 9)), 12, "2 rows"),
+    Audit((Finding("floor"),), (0.1,), "estimated"),
     KnowledgeReport((RULE, RULE), 0.5, 0.2, "converged", (10, 20)),
     Diagnostics(4, math.inf, 12.5, 3, 0.8),
     Chosen(0.5, {1.0: -0.25, 0.5: 0.125}),

@@ -9,10 +9,11 @@ import pytest
 from tests.studies.test_solar_readers import hourly, write_pvops
 from typer.testing import CliRunner
 
-from prbnn import MLP
+from prbnn import MLP, PRBNNRegressor
 from prbnn.cli.main import app
 from prbnn.errors import InfeasibleError
 from prbnn.knowledge.expressions import parse
+from prbnn.solution import Result
 from prbnn.studies.solar import inverter, plant, sources, study
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -99,6 +100,24 @@ def test_every_rule_is_measured_for_both_models(source, pair):
 def test_a_plain_model_knows_no_rules(source, pair):
     assert len(pair[0].model.knowledge_report_) == 0
     assert len(pair[1].model.knowledge_report_) == len(source.rules)
+
+
+def test_a_fit_whose_draws_break_the_rules_is_tried_again_under_more_pressure(source, monkeypatch):
+    """Only where no share was asked for, and no longer than needed."""
+    asked = []
+
+    def pretend(model, *_):
+        asked.append(model.rejection)
+        few = model.rejection is not None and model.rejection > 0.3
+        model.result_ = Result("acceptance too low" if few else "converged")
+        return model
+
+    monkeypatch.setattr(PRBNNRegressor, "fit", pretend)
+    recorded = replace(source, rejections=(0.5, 0.3, 0.12))
+    study.fit(recorded, True)
+    study.fit(recorded, True, rejection=0.4)
+    study.fit(recorded, False)
+    assert asked == [0.5, 0.3, 0.4, None]
 
 
 def test_recorded_plants_split_by_days(tmp_path):

@@ -20,6 +20,7 @@ from prbnn.knowledge.regions import Columns, Sweep
 from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.sequence import Along
 from prbnn.knowledge.starter import starter
+from prbnn.report.audit import Audit, Finding, audit_of
 from prbnn.report.standing import Standing, standings
 from prbnn.runs.preparing import outputs_of, read_target
 from prbnn.tables.encoding import apply, learn
@@ -32,26 +33,33 @@ def check(
     targets: Sequence[str],
     drop: Sequence[str],
     records: Path | None,
+    noise: float | None = None,
 ) -> None:
     """Every rule in words and how the data stand to it; then what is wrong."""
     try:
         read = read_knowledge(knowledge)
-        columns, numbers = _columns(data, targets, drop)
+        columns, numbers, classes = _columns(data, targets, drop)
+        rules = named(read.rules)
+        found, problems = standings(rules, columns, numbers, read.units)
+        audited = None
+        if rules and not problems and not classes:
+            audited = audit_of(rules, columns, noise=noise, numbers=numbers)
     except (KnowledgeError, DataError) as error:
         _refuse(str(error))
-    rules = named(read.rules)
-    found, problems = standings(rules, columns, numbers, read.units)
     clashes = [] if problems else conflicts(rules, columns)
     if not rules:
         typer.echo(f"{knowledge} holds no rules yet.")
-    for number, (rule, seen) in enumerate(zip(rules, found, strict=True), 1):
-        typer.echo("\n".join(_told(number, rule, seen, columns)))
+    findings = [None] * len(rules) if audited is None else audited.findings
+    for number, (rule, seen, against) in enumerate(zip(rules, found, findings, strict=True), 1):
+        typer.echo("\n".join(_told(number, rule, seen, against, columns)))
+    if audited is not None:
+        typer.echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
     for name in read.units:
         if name not in (known := (*columns.inputs, *columns.outputs)):
             typer.echo(f"Note: units name no column {name!r}{nearest(name, known)}")
     _tell(problems, clashes)
     if records is not None:
-        record = _record(rules, found, columns, problems, clashes)
+        record = _record(rules, found, columns, problems, clashes, audited)
         records.write_text(
             json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )
@@ -66,7 +74,7 @@ def new(data: Path, targets: Sequence[str], drop: Sequence[str], out: Path) -> N
     if out.exists():
         _refuse(f"{out} is there already; choose another name with --out, or move it away")
     try:
-        columns, _ = _columns(data, targets, drop)
+        columns, _, _ = _columns(data, targets, drop)
     except DataError as error:
         _refuse(str(error))
     out.write_text(starter(columns, str(data), str(out)), encoding="utf-8")
@@ -90,8 +98,13 @@ def _refuse(message: str) -> NoReturn:
 # --- data ----------------------------------------------------------------------------------
 
 
-def _columns(path: Path, targets: Sequence[str], drop: Sequence[str]) -> tuple[Columns, list[int]]:
-    """The table as a fit would read it, with the numbers of its rows; what is left out is said."""
+def _columns(
+    path: Path, targets: Sequence[str], drop: Sequence[str]
+) -> tuple[Columns, list[int], bool]:
+    """The table as a fit would read it, the numbers of its rows, and whether its target is of classes.
+
+    What is left out is said.
+    """
     frame, notes = read_file(path)
     known = [str(name) for name in frame.columns]
     for name in (*targets, *drop):
@@ -101,7 +114,7 @@ def _columns(path: Path, targets: Sequence[str], drop: Sequence[str]) -> tuple[C
         targets = known[-1:]
         typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
     encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
-    outputs, values, there = _targets(frame, targets)
+    outputs, values, there, classes = _targets(frame, targets)
     numbers = apply(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
         typer.echo(f"Note: {note}")
@@ -111,36 +124,48 @@ def _columns(path: Path, targets: Sequence[str], drop: Sequence[str]) -> tuple[C
         raise DataError(f"{path}: at least 2 complete rows are needed, found {len(numbers.rows)}")
     places = np.flatnonzero(there)[numbers.rows]
     columns = Columns(numbers.names, outputs, numbers.values, values[places])
-    return columns, [int(place) + 1 for place in places]
+    return columns, [int(place) + 1 for place in places], classes
 
 
-def _targets(frame: Any, names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+def _targets(
+    frame: Any, names: Sequence[str]
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, bool]:
     """Outputs and their values, as a fit has them: classes are probabilities of labels."""
     read = [read_target(frame, name, classes=False, missing="drop") for name in names]
     there = np.all([found for _, found in read], axis=0)
     if len(read) == 1 and read[0][0].dtype.kind != "f":
         outputs, values = outputs_of(names[0], read[0][0])
-        return outputs, values, there
+        return outputs, values, there, True
     for name, (values, _) in zip(names, read, strict=True):
         if values.dtype.kind != "f":
             raise DataError(f"the target {name!r} holds text; check one such target at a time")
-    return tuple(names), np.column_stack([values for values, _ in read]), there
+    return tuple(names), np.column_stack([values for values, _ in read]), there, False
 
 
 # --- words ---------------------------------------------------------------------------------
 
 
-def _told(number: int, rule: Rule, seen: Standing | None, columns: Columns) -> list[str]:
+def _told(
+    number: int, rule: Rule, seen: Standing | None, against: Finding | None, columns: Columns
+) -> list[str]:
     """One rule as a few lines."""
     lines = {
         "says": _says(rule, columns),
         "where": _region(rule.region),
         "strength": str(rule.strength),
         "data": "does not fit, see below" if seen is None else seen.words,
+        "audit": None if against is None else against.words,
         "because": rule.because,
     }
     body = [f"   {word:<9} {text}" for word, text in lines.items() if text]
     return [f"{number}. {rule.label}", *body, ""]
+
+
+def _audited(found: Audit) -> str:
+    if not found.rows:
+        return "no row breaks a rule by more than noise explains"
+    what = "row breaks" if len(found.rows) == 1 else "rows break"
+    return f"{len(found.rows)} {what} a rule by more than noise explains; look at them before a fit"
 
 
 def _says(rule: Rule, columns: Columns) -> str:
@@ -185,6 +210,7 @@ def _record(
     columns: Columns,
     problems: Sequence[str],
     clashes: Sequence[Conflict],
+    audited: Audit | None,
 ) -> dict[str, Any]:
     return {
         "targets": list(columns.outputs),
@@ -202,4 +228,5 @@ def _record(
         ],
         "problems": list(problems),
         "conflicts": [asdict(clash) for clash in clashes],
+        "audit": None if audited is None else asdict(audited),
     }

@@ -24,9 +24,14 @@ def check(
         list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
     ] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
+    noise: Annotated[
+        float | None,
+        typer.Option(help="Standard deviation of the target's noise; estimated if left out."),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
 ) -> None:
-    """Every rule in words, how the data already stand to it, and rules that contradict each other.
+    """Every rule in words, how the data already stand to it, rows that break it by more than noise
+    explains, and rules that contradict each other.
 
     Exit code: 0 fine, 2 bad input, 3 rules contradict each other.
 
@@ -34,7 +39,7 @@ def check(
     """
     from prbnn.cli.knowledge import check as run
 
-    run(knowledge, data, target or [], _names(drop), json)
+    run(knowledge, data, target or [], _names(drop), json, noise)
 
 
 @knowledge_app.command()

@@ -23,7 +23,7 @@ from prbnn.model.weights import flatten, unflatten
 
 # a sampler's prior of a learned log noise: a factor of e either way of where it starts, and more
 OWN_SD = 1.0
-# in units of a rule; see Problem.inside
+# in units of a rule; see inside_of
 INSIDE = 0.02
 
 
@@ -131,13 +131,8 @@ class Problem(eqx.Module):
 
     @property
     def inside(self) -> float:
-        """How far inside its limit a hard rule is trained, in its unit.
-
-        No set of points is dense over several inputs: a function that touches its limit at some will
-        cross it a little between them.
-        """
-        frame = None if self.knowledge is None else self.knowledge.frame
-        return INSIDE if frame is not None and len(frame.inputs) > 1 else 0.0
+        """How far inside its limit a hard rule is trained, in its unit."""
+        return 0.0 if self.knowledge is None else inside_of(self.knowledge)
 
     def broken_anywhere(self, vectors: Float[Array, "draws vector"]) -> Float[Array, " rules"]:
         """The share of some functions that break each rule somewhere in its whole pool of points."""
@@ -146,6 +141,15 @@ class Problem(eqx.Module):
             return jnp.zeros(0)
         found = jax.lax.map(lambda v: measure(knowledge, self.function(v)).broken, vectors)
         return jnp.mean(found, axis=0)
+
+
+def inside_of(knowledge: BoundKnowledge) -> float:
+    """How far inside its limit a hard rule without a tolerance is trained, in its unit.
+
+    No set of points is dense over several inputs: a function that touches its limit at some will cross
+    it a little between them.
+    """
+    return INSIDE if len(knowledge.frame.inputs) > 1 else 0.0
 
 
 def response(

@@ -150,20 +150,22 @@ def scores_of_values(
     and comparisons, which speak of a function and not of its values.
     """
     knowledge = bind_at(rules, columns, scaling, points)
+    found = iter(_of_values(knowledge, jnp.asarray(scaling.outputs(values), float)))
+    bound = knowledge.groups[0].rules
+    return [np.asarray(next(found)) if rule.of_values else None for rule in bound]
+
+
+@eqx.filter_jit
+def _of_values(knowledge: BoundKnowledge, values: Array) -> tuple[Array, ...]:
     (group,) = knowledge.groups
 
-    @jax.jit
-    def at_points(x: Array, y: Array, knowns: tuple) -> tuple:
-        def at_point(x: Array, y: Array, knowns: tuple) -> tuple:
-            function = Drawn(lambda _: y, knowledge.frame)
-            return tuple(
-                jnp.atleast_1d(rule.score(function, x, known))
-                for rule, known in zip(group.rules, knowns, strict=True)
-                if rule.of_values
-            )
+    def at_point(x: Array, y: Array, knowns: tuple) -> tuple[Array, ...]:
+        function = Drawn(lambda _: y, knowledge.frame)
+        return tuple(
+            jnp.atleast_1d(rule.score(function, x, known))
+            for rule, known in zip(group.rules, knowns, strict=True)
+            if rule.of_values
+        )
 
-        return jax.vmap(at_point)(x, y, knowns)
-
-    known = tuple(rule.known for rule in group.rules)
-    found = iter(at_points(group.points, jnp.asarray(scaling.outputs(values), float), known))
-    return [np.asarray(next(found)) if rule.of_values else None for rule in group.rules]
+    knowns = tuple(rule.known for rule in group.rules)
+    return jax.vmap(at_point)(group.points, values, knowns)

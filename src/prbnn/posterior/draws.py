@@ -14,7 +14,7 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 
 from prbnn.enforcement.measure import CHECK_TOLERANCE
-from prbnn.inference.problem import response
+from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
@@ -215,6 +215,23 @@ class Posterior:
                 kept = kept.take(kept.check(rules, others).obeys(tolerance))
         return kept, len(kept) / len(self) if len(self) else 0.0
 
+    def violated(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
+        """P(score < 0) of each rule: over draws, and over points where it is trained.
+
+        As it is trained: less its margin, and so far inside its limit as hard rules are trained. It is
+        what a mean violation changes by when a bound moves, d E min(0, score + d) / dd = P(score < 0);
+        of a combined rule the sum over its parts, by their weights.
+        """
+        if not rules or not len(self):
+            return np.zeros(len(rules))
+        points = self.points_for_mean(points)
+        knowledge = bind_all(rules, self.columns, self.scaling, points)
+        parts = [
+            np.asarray(_violated(self._model, draws, knowledge))[:keep]
+            for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
+        ]
+        return np.concatenate(parts).mean(axis=0, dtype=np.float64)
+
     def take(self, keep: np.ndarray) -> Posterior:
         """The posterior of some of the draws."""
         keep = np.asarray(keep)
@@ -353,6 +370,25 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
 
     # a few draws at a time: hidden layers at thousands of points take memory
+    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
+
+
+@eqx.filter_jit
+def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
+    """(draws, rules): the share of points, and of a score's components, below 0."""
+    network, likelihood, size = model
+    inside = inside_of(knowledge)
+
+    def one(vector: Array) -> Array:
+        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
+        return jnp.stack([below(*item) for item in enumerate(scores)])
+
+    def below(place: int, score: Array) -> Array:
+        short = score - inside if knowledge.kinds[place] == "share" else score
+        weights = knowledge.rule(place).component_weights
+        found = (short < 0).astype(score.dtype)
+        return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
+
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
 
 

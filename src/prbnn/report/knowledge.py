@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,12 @@ HEADINGS = (
     "raw draws",
     "stored",
     "dual",
+    "bound",
     "verdict",
+)
+# one line under the table, in its own words
+PRICES = (
+    "Prices in nats a unit: dual, of mean violation tolerated; bound, of moving the bound outwards."
 )
 
 
@@ -37,7 +43,10 @@ class RuleReport:
       score falls short of its bound
     - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
     - `raw_share`, `stored_share`: share of draws that break it anywhere
-    - `dual`: nats a unit of violation would cost
+    - `dual`: nats that each unit more of tolerated mean violation would buy
+    - `violated`: probability over raw draws and points that the score is below 0
+    - `bound_price`: nats that moving the bound outwards by a unit would buy, dual * violated for hard and
+      soft rules (see `prbnn.solution.Price`)
     """
 
     name: str
@@ -50,6 +59,8 @@ class RuleReport:
     dual: float
     verdict: str
     because: str | None = None
+    violated: float = math.nan
+    bound_price: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,7 @@ class KnowledgeReport:
                 f"{rule.raw_share:.1%}",
                 f"{rule.stored_share:.1%}",
                 f"{rule.dual:.3g}",
+                _number(rule.bound_price),
                 rule.verdict,
             )
             for rule in self.rules
@@ -109,7 +121,7 @@ class KnowledgeReport:
             left = (
                 f" This engine has {self.fixed[1]} draws and no more; {self.fixed[0]} are stored."
             )
-        return f"{self.result}{share}.{left}{scale}"
+        return f"{self.result}{share}.{left} {PRICES}{scale}"
 
     def __str__(self) -> str:
         if not self.rules:
@@ -137,6 +149,10 @@ class KnowledgeReport:
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"<p>{html.escape(self._notes)}</p>"
         )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "-"
 
 
 def knowledge_report(
@@ -179,6 +195,8 @@ def knowledge_report(
                 if rule.label in built and raw_share == stored_share == 0
                 else _verdict(rule, units[place], raw, place, stored_share, result),
                 because=rule.because,
+                violated=solution.prices[rule.label].violated,
+                bound_price=solution.prices[rule.label].bound,
             )
         )
     fixed = None if solution.fitted.endless else (len(stored), len(solution.posterior))

@@ -16,6 +16,7 @@ from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
 from prbnn.report.subject import MOST_ROWS, Subject
 from prbnn.report.svg import Picture, inline, save
 from prbnn.report.tables import (
+    audit_table,
     broken_table,
     coverage_table,
     knowledge_table,
@@ -24,7 +25,7 @@ from prbnn.report.tables import (
     worst_table,
 )
 from prbnn.report.verdict import Mood, headline, tiles, verdict
-from prbnn.report.words import counted
+from prbnn.report.words import counted, percent, with_unit
 
 __all__ = ["Subject", "html_page", "write_report"]
 
@@ -217,10 +218,41 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
         )
         + knowledge_table(subject, findings)
         + _small(
-            "<b>Price</b>: how many nats of evidence (fit less complexity) would be won if that "
-            "little more mean violation were tolerated. A free rule is what the data say anyway; a "
-            f"dear one is where rule and data pull apart.{tempered} <b>Rows that break it</b>: as "
+            "<b>Prices</b>: how many nats of evidence (fit less complexity) would be won if that "
+            "little more mean violation were tolerated, or if the bound were moved outwards by that "
+            "much (the first price times the share of functions and points that are beyond it). A "
+            "free rule is what the data say anyway; a dear one is where rule and data pull "
+            f"apart.{tempered} <b>Rows that break it</b>: as "
             "observed, noise included; rules speak of the output without its noise."
+        )
+        + _audit(subject)
+    )
+
+
+def _audit(subject: Subject) -> str:
+    """Training rows that noise does not explain."""
+    found = subject.model.audit_
+    if not found.noise:
+        return ""
+    sizes = ", ".join(
+        with_unit(size, subject.unit(name))
+        for name, size in zip(subject.output_names, found.noise, strict=True)
+    )
+    judged = (
+        f"Judged by noise of {escape(sizes)}, "
+        + ("as stated" if found.source == "stated" else "estimated from neighbouring rows")
+        + f", with a chance of {percent(found.rate)} a rule that clean rows are listed."
+    )
+    if not found.rows:
+        return _small(
+            f"<b>Audit</b>: no training row breaks a rule by more than noise explains. {judged}"
+        )
+    return (
+        "<h3>Audit of the training rows</h3>"
+        + audit_table(subject, found.findings)
+        + _small(
+            f"Rows that break a rule by more than noise explains: a wrong meter, a wrong rule, or a "
+            f"state that the rule should leave out. {judged}"
         )
     )
 

@@ -137,13 +137,14 @@ def _slope(rule: Increasing | Decreasing | SlopeBetween, columns: Columns, here:
     seen = association(columns, rule.column, columns.outputs.index(subject), here)
     if seen is None:
         return f"{UNREADABLE}: too few rows, or {rule.column} does not vary in its region"
-    lower, upper = _limits(rule)
+    lower, upper = limits_of(rule)
     if lower is None and upper is None:
         return f"{seen}; the limits change from place to place"
     return f"{seen}; {_verdict(seen, lower, upper)}"
 
 
-def _limits(rule: Increasing | Decreasing | SlopeBetween) -> tuple[float | None, float | None]:
+def limits_of(rule: Increasing | Decreasing | SlopeBetween) -> tuple[float | None, float | None]:
+    """Ends of a slope that are the same everywhere; None where there is none, or it changes."""
     match rule:
         case Increasing():
             return 0.0, None
@@ -168,16 +169,13 @@ def _comparison(rule: Compare, columns: Columns, here: np.ndarray) -> str:
     """Means of the rows on either side; other columns may differ between them, too."""
     subject = subject_of(rule, columns)
     sides = (rule.set, rule.against)
-    constant = all(isinstance(value, int | float) for side in sides for value in side.values())
-    if subject not in columns.outputs or not constant or not all(sides):
+    if subject not in columns.outputs or any(matches(s, columns, here) is None for s in sides):
         return UNREADABLE
     target = columns.targets[:, columns.outputs.index(subject)]
     means, told = [], []
     for side in sides:
-        match = here.copy()
-        for column, value in side.items():
-            match &= columns.rows[:, columns.index(column)] == value
-        if not match.any():
+        match = matches(side, columns, here)
+        if match is None or not match.any():
             return f"{UNREADABLE}: no row has {_side(side)}"
         means.append(float(target[match].mean()))
         told.append(f"{means[-1]:.3g} with {_side(side)} ({match.sum()} rows)")
@@ -188,6 +186,16 @@ def _comparison(rule: Compare, columns: Columns, here: np.ndarray) -> str:
     holds = {"below": gap <= -by, "above": gap >= by, "within": abs(gap) <= by}
     verdict = "with the rule" if holds[rule.relation] else "against the rule"
     return f"mean {subject} {' and '.join(told)}; {verdict}, other columns aside"
+
+
+def matches(side: Mapping[str, Any], columns: Columns, here: np.ndarray) -> np.ndarray | None:
+    """Which rows have a side's values; None where these are not numbers, or there are none."""
+    if not side or not all(isinstance(value, int | float) for value in side.values()):
+        return None
+    match = here.copy()
+    for column, value in side.items():
+        match &= columns.rows[:, columns.index(column)] == value
+    return match
 
 
 def _side(side: Mapping[str, Any]) -> str:

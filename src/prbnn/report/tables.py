@@ -12,6 +12,7 @@ import numpy as np
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard
 from prbnn.model.networks import MLP
+from prbnn.report.audit import Finding
 from prbnn.report.calibration import LEVELS, expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.subject import Subject
@@ -61,7 +62,7 @@ def share(amount: float) -> str:
 
 
 def knowledge_table(subject: Subject, findings: Findings) -> str:
-    """Every rule: what it says, how far and how often it is broken, its price, the verdict."""
+    """Every rule: what it says, how far and how often it is broken, its two prices, the verdict."""
     headings = (
         "Rule",
         "Where",
@@ -69,7 +70,8 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         "Mean violation",
         "Functions that break it",
         "Rows that break it",
-        "Price of the rule",
+        "Price of its tolerance",
+        "Price of its bound",
         "Verdict",
     )
     reports = {report.name: report for report in subject.model.knowledge_report_}
@@ -80,9 +82,9 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         words = rule_in_words(rule, subject)
         says = "" if words == rule.label else f'<span class="says">{escape(words)}</span>'
         because = f'<span class="because">{escape(rule.because)}</span>' if rule.because else ""
-        price = price_in_words(
-            report.dual, unit, probable=rule.strength.kind.startswith("probable")
-        )
+        chance = rule.strength.kind.startswith("probable")
+        tolerance = price_in_words(report.dual, unit, probable=chance)
+        bound = price_in_words(report.bound_price, unit, probable=False)
         rows.append(
             (
                 f'<span class="name">{escape(rule.label)}</span>{says}{because}',
@@ -92,11 +94,35 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
                 f"{share(report.stored_share)} stored<br>"
                 f'<span class="faint">{share(report.raw_share)} before rejection</span>',
                 "–" if found is None else f"{found[0]:,} of {found[1]:,}",
-                value(report.dual, shown=price),
+                value(report.dual, shown=tolerance),
+                value(report.bound_price, shown=bound),
                 f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
             )
         )
     return table("Rules", headings, rows, "knowledge")
+
+
+def audit_table(subject: Subject, findings: Sequence[Finding]) -> str:
+    """Training rows that break rules by more than noise explains."""
+    places = np.flatnonzero(~np.asarray(subject.held_out, bool))
+    units = {rule.label: subject.rule_unit(rule) for rule in subject.rules}
+    rows = []
+    for finding in (each for each in findings if each.rows):
+        numbers = [
+            f"{subject.number_of(int(places[row])):,}" for row in finding.rows[:MOST_COLUMNS]
+        ]
+        more = len(finding.rows) - len(numbers)
+        rows.append(
+            (
+                escape(finding.rule),
+                f"{len(finding.rows):,}",
+                ", ".join(numbers) + (f" and {more:,} more" if more else ""),
+                value(finding.by[0], "" if finding.pairs else units.get(finding.rule, "")),
+                f"{finding.deviations[0]:.1f}",
+            )
+        )
+    headings = ("Rule", "Rows", "Their numbers, worst first", "Worst by", "In sd of noise")
+    return table("Audit", headings, rows, "audit")
 
 
 def scores_table(subject: Subject, findings: Findings) -> str:

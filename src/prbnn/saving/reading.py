@@ -194,6 +194,9 @@ def _attributes(model: Any, record: Record) -> None:
     # files written before there were certificates have none
     proof = record.get("certificate")
     model.certificate_ = None if proof is None else Certificate.from_plain(proof)
+    # files of before audits have none; rows that were kept can be audited again
+    model._audit = from_json(record["audit"], {}) if "audit" in record else None
+    model._counted = None
     model.n_features_in_, model.output_names_ = len(columns.inputs), columns.outputs
     if record["columns"]["from_frame"]:
         model.feature_names_in_ = np.array(columns.inputs, dtype=object)

@@ -20,6 +20,7 @@ from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 from prbnn.model.recurrent import GRU, LSTM
 from prbnn.posterior.diagnostics import Diagnostics
+from prbnn.report.audit import Audit, Finding
 from prbnn.report.knowledge import KnowledgeReport, RuleReport
 from prbnn.solution import Result
 from prbnn.tempering import Chosen
@@ -32,7 +33,7 @@ DECLARATIONS: dict[str, type] = {
         *(Normal, LayerNormal),
         *(Gaussian, StudentT, Poisson, Bernoulli, Categorical),
         *ENGINES.values(),
-        *(Layout, Result, RuleReport, KnowledgeReport, Diagnostics, Chosen),
+        *(Layout, Result, RuleReport, KnowledgeReport, Audit, Finding, Diagnostics, Chosen),
     )
 }
 NUMBERS = {np.dtype(kind).name: np.dtype(kind) for kind in "?bhilqBHILQefd"}

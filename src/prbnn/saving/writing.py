@@ -123,6 +123,7 @@ def _record(model: Estimator, kept: bool) -> Record:
         "tempering_choice": to_json(model.tempering_choice_, "tempering_choice"),
         "noise": to_json(getattr(model, "noise_", None), "noise"),
         "knowledge_report": to_json(model.knowledge_report_, "knowledge_report"),
+        "audit": to_json(model.audit_, "audit"),
         "training": {
             "result": to_json(solution.result, "result"),
             "duals": to_json(solution.duals, "duals"),
