@@ -87,7 +87,7 @@ def test_the_region_is_what_is_proved() -> None:
         Increasing("a", where={"a": (0.5, 1)}, name="right"),
         Increasing("a", where={"a": (0.4, 1)}, name="too far left"),
         Decreasing("a", where=[{"a": (0, 0.2)}, {"a": (0.3, 0.45)}], name="two boxes"),
-        Convex("a", step=0.1, name="convex"),
+        Convex("a", step=0.25, name="convex"),
         SlopeBetween("a", -1, 1, name="slopes"),
         SlopeBetween("a", -0.9, 1, name="too flat"),
         AtMost("abs(a - 0.5)", name="touching"),

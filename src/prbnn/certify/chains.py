@@ -25,8 +25,8 @@ class Chain(eqx.Module):
     `precision` is the type of number the network is deployed in.
     """
 
-    weights: tuple[Float[Array, "draws wide deep"], ...]
-    biases: tuple[Float[Array, "draws wide"], ...]
+    weights: tuple[Float[Array | np.ndarray, "draws wide deep"], ...]
+    biases: tuple[Float[Array | np.ndarray, "draws wide"], ...]
     activation: str = eqx.field(static=True)
     precision: str = eqx.field(static=True)
 

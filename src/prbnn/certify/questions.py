@@ -80,7 +80,7 @@ def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -
 
 
 def _by_derivatives(
-    rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling
+    rule: Any, bound: BoundRule, columns: Columns, scaling: Scaling
 ) -> Callable[[Traced, Array], Array] | None:
     """A difference over a step as a mean of derivatives: over a small box that says far more."""
     if not isinstance(bound, _Bend | _Step) or not isinstance(bound.quantity, Output):
