@@ -172,7 +172,7 @@ def stuck() -> Solution:
         *PRICES,
     ]
     rows = np.linspace(0, 1, 8)[:, None]
-    return fit(constant, rows, np.full(8, 0.5), rules, columns=["x"], draws=200)
+    return fit(constant, rows, 0.4 + 0.2 * rows[:, 0], rules, columns=["x"], draws=200)
 
 
 class TestWhatANetworkCannotDo:
