@@ -64,7 +64,7 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             "interrupted", f"stopped at step {step}, before its end; fit again to train to the end"
         )
     if status == "infeasible":
-        stalled = np.asarray(task.enforcement.stalling(carry.enforcement))
+        stalled = np.asarray(carry.enforcement.stalled) >= task.enforcement.patience / 2
         return _infeasible(task, _those(labels, stalled | _late(task, carry, record)))
     tail = record[-max(1, len(record) // 8) :]
     missed = _late(task, carry, record)
@@ -82,8 +82,6 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             impossible,
         )
     rules = _those(labels, missed)
-    if rules and contradictions(task):
-        return _infeasible(task, rules)
     if rules:
         return Result(
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules

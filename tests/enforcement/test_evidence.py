@@ -20,7 +20,8 @@ NOW = np.arange(STEPS)
 
 
 def enforced(rule: Rule, rows: float = 100.0) -> Enforcement:
-    return enforcement_of([rule], np.ones(1), rows)
+    # so small a share is allowed that the rule matters to the end
+    return enforcement_of([rule], np.ones(1), rows, rejection=0.01)
 
 
 def found_at(

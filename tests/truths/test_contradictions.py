@@ -162,21 +162,20 @@ class TestCurves:
         told(fit_rising(rules), "rises", "left", "right")
 
 
-class TestWhatANetworkCannotDo:
-    """A constant has room under one side of a slope, not along it."""
-
-    RULES = (
+@pytest.fixture(scope="module")
+def stuck() -> Solution:
+    """A constant has room above one slope or below another, not between the two."""
+    rules = [
         AtLeast("x", where={"x": (0, 1)}, name="above"),
         AtMost(5, name="roof"),
         AtMost("x + 0.3", where={"x": (0, 1)}, name="below"),
         *PRICES,
-    )
+    ]
+    rows = np.linspace(0, 1, 8)[:, None]
+    return fit(constant, rows, 0.4 + 0.2 * rows[:, 0], rules, columns=["x"], draws=200)
 
-    @pytest.fixture(scope="class")
-    def stuck(self) -> Solution:
-        rows = np.linspace(0, 1, 8)[:, None]
-        return fit(constant, rows, np.full(8, 0.5), list(self.RULES), columns=["x"], draws=200)
 
+class TestWhatANetworkCannotDo:
     def test_it_is_told_once_pressure_has_reached_its_end(self, stuck: Solution) -> None:
         told(stuck, "above", "below")
         assert "what the network can do" in stuck.result.message

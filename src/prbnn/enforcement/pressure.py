@@ -182,8 +182,8 @@ class Enforcement(eqx.Module):
         return state.stalled >= self.patience
 
     def stalling(self, state: State) -> Array:
-        """Rules on the way there: time to ask whether they can hold together at all."""
-        return state.stalled >= self.patience * 2 / 3
+        """Rules on a share on the way there: time to ask whether they can hold together at all."""
+        return (state.stalled >= self.patience * 2 / 3) & ~self._is("hard", "average")
 
     @property
     def patience(self) -> int:
