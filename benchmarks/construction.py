@@ -139,4 +139,4 @@ def main(counts: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(count) for count in sys.argv[1:]] or [10, 5])
+    main([int(count) for count in sys.argv[1:]] or [10, 4])
