@@ -200,6 +200,12 @@ class TestViolated:
         (found,) = posterior.violated([AtLeast(0, where={"x": (0, 4)}).hard(0.01)])
         assert found == pytest.approx(np.mean(self.values(posterior) < 0), abs=2e-3)
 
+    def test_rounding_is_no_violation(self, posterior: Posterior) -> None:
+        """A flat function's slope, off by what float32 cannot say, breaks nothing."""
+        flat = dataclasses.replace(posterior, draws=posterior.draws * [0.0, 1.0] - [1e-7, 0.0])
+        (found,) = flat.violated([Increasing("x", where={"x": (0, 4)}).hard(0.01)])
+        assert found == 0
+
     def test_less_the_margin(self, posterior: Posterior) -> None:
         rule = AtLeast(0, where={"x": (0, 4)}, margin=0.2).hard(0.01)
         (found,) = posterior.violated([rule])

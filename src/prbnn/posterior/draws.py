@@ -386,7 +386,8 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     def below(place: int, score: Array) -> Array:
         short = score - inside if knowledge.kinds[place] == "share" else score
         weights = knowledge.rule(place).component_weights
-        found = (short < 0).astype(score.dtype)
+        # where a function is flat, its slope is 0 but for rounding
+        found = (short < -CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
 
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
