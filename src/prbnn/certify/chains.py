@@ -64,7 +64,8 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
             )
         # a second set of outputs holds noise, which rules do not see
         outputs = len(function.columns.outputs)
-        leaves = by_leaf(network, np.asarray(function.draws))
+        # deployed as JAX takes them, whatever numbers they are kept as
+        leaves = by_leaf(network, np.asarray(jnp.asarray(function.draws)))
     else:
         network, scaling = function, None
         arrays = eqx.filter(network, eqx.is_inexact_array)
