@@ -24,7 +24,7 @@ from prbnn.errors import KnowledgeError
 from prbnn.knowledge.drawn import Drawn
 
 
-class NotEnclosed(KnowledgeError):
+class NotEnclosed(KnowledgeError):  # noqa: N818
     """An operation or a function that cannot be enclosed; the message says which."""
 
 
@@ -104,10 +104,16 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
     if not any(isinstance(value, Form) for value in inputs):
         results = equation.primitive.bind(*inputs, **params)
         return list(results) if equation.primitive.multiple_results else [results]
+    if any(_kind(variable).kind in "iu" for variable in equation.outvars) or any(
+        _kind(variable).kind in "iu" and isinstance(value, Form)
+        for variable, value in zip(equation.invars, inputs, strict=True)
+    ):
+        raise NotEnclosed(f"{name!r} on whole numbers that depend on the point is not enclosed")
     if name in ("eq", "ne") and equation.invars[0] is equation.invars[1]:
         # how programs ask whether a number is one
-        same = jnp.full(inputs[0].shape, 1.0 if name == "eq" else 0.0)
-        return [forms.constant(same, inputs[0].directions)]
+        same = jnp.full(inputs[0].shape, name == "eq")
+        lost = inputs[0].lost
+        return [_truth(same & ~lost, same | lost, inputs[0].directions)]
     if name in STRUCTURAL:
         return [_moved(equation, inputs)]
     if name not in OPERATIONS:
@@ -115,18 +121,37 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
     return [OPERATIONS[name](inputs, params)]
 
 
+def _kind(variable: Any) -> np.dtype:
+    return np.dtype(variable.aval.dtype)
+
+
 def _as_form(value: Any, inputs: list, like: Form | None = None) -> Form:
     if isinstance(value, Form):
         return value
     like = like or next((other for other in inputs if isinstance(other, Form)), None)
-    directions = 1 if like is None else like.directions
-    shape = np.shape(value) or (() if like is None else like.shape)
-    return forms.constant(jnp.broadcast_to(jnp.asarray(value, float), shape), directions)
+    return forms.constant(jnp.asarray(value, float), 1 if like is None else like.directions)
 
 
 # operations that only move numbers about: the same for a form's every part
 STRUCTURAL = frozenset(
-    ["slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "gather", "dynamic_slice", "scatter", "concatenate", "expand_dims", "copy", "copy_p", "dynamic_update_slice", "pad"]
+    [
+        "slice",
+        "squeeze",
+        "reshape",
+        "broadcast_in_dim",
+        "transpose",
+        "rev",
+        "gather",
+        "dynamic_slice",
+        "scatter",
+        "concatenate",
+        "stack",
+        "expand_dims",
+        "copy",
+        "copy_p",
+        "dynamic_update_slice",
+        "pad",
+    ]
 )
 
 
@@ -137,8 +162,6 @@ def _moved(equation: Any, inputs: list) -> Form:
         value if isinstance(value, Form) or _whole(value) else _as_form(value, inputs, like)
         for value in inputs
     ]
-    if any(isinstance(v, Form) for v in parts if _whole(v)):
-        raise NotEnclosed(f"{equation.primitive.name!r} at a place that depends on the point")
 
     def moved(pick: Callable[[Form], Array]) -> Array:
         chosen = [pick(part) if isinstance(part, Form) else part for part in parts]
@@ -149,10 +172,8 @@ def _moved(equation: Any, inputs: list) -> Form:
     slope = jax.vmap(lambda *p: equation.primitive.bind(*p, **equation.params), axes)(*slopes)
     return Form(
         jnp.moveaxis(slope, 0, -1),
-        moved(lambda part: part.low),
-        moved(lambda part: part.high),
-        moved(lambda part: part.least),
-        moved(lambda part: part.most),
+        *forms.ends(moved(lambda part: part.low), moved(lambda part: part.high)),
+        *forms.ends(moved(lambda part: part.least), moved(lambda part: part.most)),
     )
 
 
@@ -189,7 +210,9 @@ def _divide(inputs: list, params: dict) -> Form:
     if isinstance(other, Form):
         return _multiply([one, curves.reciprocal(other)], params)
     other = jnp.asarray(other, float)
-    found = _multiply([one, 1 / other], params)
+    zero = other == 0
+    found = _multiply([one, 1 / jnp.where(zero, 1.0, other)], params)
+    found = curves.choose(jnp.broadcast_to(zero, found.shape), curves.unknown(found), found)
     return forms.widen(found, 4 * forms.OWN * jnp.where(jnp.isfinite(found.size), found.size, 0.0))
 
 
@@ -256,7 +279,8 @@ def _selected(inputs: list, _: dict) -> Form:
 def _stepped(function: Callable) -> Callable[[list, dict], Form]:
     def step(inputs: list, _: dict) -> Form:
         one = inputs[0]
-        return forms.interval(function(one.least), function(one.most), one.directions)
+        found = forms.interval(function(one.least), function(one.most), one.directions)
+        return curves.choose(one.lost, curves.unknown(one), found)
 
     return step
 
@@ -269,8 +293,10 @@ def _converted(inputs: list, params: dict) -> Form:
     if kind.kind != "f":
         raise NotEnclosed("rounding to whole numbers is not enclosed")
     if kind.itemsize < 8:
-        size = jnp.where(jnp.isfinite(one.size), one.size, 0.0)
-        return forms.widen(one, 2.0**-23 * size)
+        limit = jnp.finfo(kind)
+        fits = one.size < float(limit.max)
+        give = float(limit.eps) * jnp.where(fits, one.size, 0.0) + float(limit.tiny)
+        return curves.choose(fits, forms.widen(one, give), curves.unknown(one))
     return one
 
 
@@ -292,7 +318,8 @@ def _summed(inputs: list, params: dict) -> Form:
 def _furthest(function: Callable) -> Callable[[list, dict], Form]:
     def furthest(inputs: list, params: dict) -> Form:
         one, axes = inputs[0], tuple(params["axes"])
-        return forms.interval(function(one.least, axes), function(one.most, axes), one.directions)
+        found = forms.interval(function(one.least, axes), function(one.most, axes), one.directions)
+        return curves.choose(jnp.any(one.lost, axes), curves.unknown(found), found)
 
     return furthest
 
