@@ -103,7 +103,8 @@ def search(task: Task, networks: int, low: np.ndarray, high: np.ndarray, seconds
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
         least, worst, smear = task.enclose(ids, lows, highs)
-        open_ = least < -task.tolerance
+        # a bound that is no number decides nothing
+        open_ = ~(least >= -task.tolerance)
         broken = open_ & (task.deployed(ids, worst) < -task.tolerance)
         spare = slots * lanes / max(1, int(open_.sum()))
         for slot, (network, lows_, highs_, share) in enumerate(batch):
