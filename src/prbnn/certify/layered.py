@@ -211,7 +211,7 @@ def _end(
     terms = slopes.shape[1] + 2
     size = jnp.abs(slopes) @ layers[-1].after.size + jnp.abs(height)
     lost = terms * ((unit + OWN) * size + floor)
-    if rows is not None:
+    if rows is not None and added is not None:
         lost = jnp.abs(rows) @ (lost + (rows.shape[1] + 4) * OWN * size)
         slopes, height = rows @ slopes, rows @ height + added
         lost = lost + 4 * OWN * jnp.abs(added)

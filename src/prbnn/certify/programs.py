@@ -2,13 +2,15 @@
 
 A rule's score is traced by JAX into a list of operations. Each is replaced by one on `Form`s; truth
 values are forms in [0, 1]. An operation that is not listed here is refused: a bound that might be wrong
-is worse than none. Drawn networks appear in the program as two operations of their own, for values and
-slopes, so that whoever calls decides how they are enclosed.
+is worse than none. What an operation in float32 rounds is enclosed with it. Drawn networks appear in the
+program as two operations of their own, for values and slopes, so that whoever calls decides how they are
+enclosed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Protocol
 
 import jax
@@ -82,7 +84,10 @@ def _run(jaxpr: Any, consts: Any, arguments: list, network: Asked) -> list:
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(variable: Any) -> Any:
-        return variable.val if isinstance(variable, core.Literal) else known[variable]
+        if isinstance(variable, core.Literal):
+            # 0.1 in float32 is not 0.1
+            return np.asarray(variable.val, variable.aval.dtype)
+        return known[variable]
 
     for equation in jaxpr.eqns:
         inputs = [read(variable) for variable in equation.invars]
@@ -118,7 +123,48 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         return [_moved(equation, inputs)]
     if name not in OPERATIONS:
         raise NotEnclosed(f"the operation {name!r} is not one that can be enclosed")
-    return [OPERATIONS[name](inputs, params)]
+    kind = _kind(equation.outvars[0])
+    if kind.kind != "b" and kind not in SHARES:
+        raise NotEnclosed(f"{name!r} in {kind} is not enclosed")
+    found = OPERATIONS[name](inputs, {**params, "unit": 0.0 if kind.kind == "b" else SHARES[kind]})
+    return [found if kind.kind == "b" or name in EXACT else _rounded(found, name, params, kind)]
+
+
+# what deployed arithmetic rounds, as a share of a result; of float64 see `forms.OWN`
+SHARES = {np.dtype("float32"): 2.0**-23, np.dtype("float64"): 0.0}
+EXACT = frozenset(
+    [
+        "neg",
+        "abs",
+        "sign",
+        "floor",
+        "ceil",
+        "max",
+        "min",
+        "clamp",
+        "select_n",
+        "stop_gradient",
+        "reduce_max",
+        "reduce_min",
+        "convert_element_type",
+    ]
+)
+ELEMENTARY = frozenset(
+    ["add", "add_any", "sub", "mul", "div", "square", "reduce_sum", "dot_general"]
+)
+
+
+def _rounded(found: Form, name: str, params: dict, kind: np.dtype) -> Form:
+    """A result as deployed: libm's and XLA's functions are off by some units, products by one each."""
+    share = SHARES[kind]
+    if not share:
+        return found
+    if name not in ELEMENTARY:
+        share = 16 * share * max(1, abs(params.get("y", 1)))
+    limit = jnp.finfo(kind)
+    fits = found.size * (1 + share) < float(limit.max)
+    give = share * jnp.where(fits, found.size, 0.0) + float(limit.tiny)
+    return curves.choose(fits, forms.widen(found, give), curves.unknown(found))
 
 
 def _kind(variable: Any) -> np.dtype:
@@ -303,8 +349,8 @@ def _converted(inputs: list, params: dict) -> Form:
 def _summed(inputs: list, params: dict) -> Form:
     one, axes = inputs[0], tuple(params["axes"])
     count = int(np.prod([one.shape[axis] for axis in axes]))
-    give = forms.OWN * (count + 1) * jnp.sum(one.terms, axes)
-    reach = forms.OWN * (count + 1) * jnp.sum(one.size, axes)
+    give = (count + 1) * (forms.OWN + params["unit"]) * jnp.sum(one.terms, axes)
+    reach = (count + 1) * (forms.OWN + params["unit"]) * jnp.sum(one.size, axes)
     reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
     return forms.form(
         jnp.sum(one.slope, axes),
@@ -313,6 +359,15 @@ def _summed(inputs: list, params: dict) -> Form:
         jnp.sum(one.least, axes) - reach,
         jnp.sum(one.most, axes) + reach,
     )
+
+
+def _multiplied(inputs: list, params: dict) -> Form:
+    one = inputs[0]
+    if len(params["axes"]) != 1:
+        raise NotEnclosed("a product over several axes at once is not enclosed")
+    axis = params["axes"][0]
+    parts = [jax.tree.map(lambda a, k=k: jnp.take(a, k, axis), one) for k in range(one.shape[axis])]
+    return reduce(forms.times, parts)
 
 
 def _furthest(function: Callable) -> Callable[[list, dict], Form]:
@@ -372,7 +427,7 @@ def _product(inputs: list, params: dict) -> Form:
     middle, room = 0.5 * (one.low + one.high), 0.5 * (one.high - one.low)
     centre, radius = one.middle, 0.5 * (one.most - one.least)
     terms = matrix.size + 2
-    give = terms * forms.OWN * product(one.terms + one.size, size) + forms.TINY
+    give = terms * (forms.OWN + params["unit"]) * product(one.terms + one.size, size) + forms.TINY
     slope = jax.vmap(lambda s: product(s, matrix), in_axes=-1, out_axes=-1)(one.slope)
     height, wide = product(middle, matrix), product(room, size) + give
     plain, around = product(centre, matrix), product(radius, size) + give
@@ -402,6 +457,7 @@ OPERATIONS: dict[str, Callable[[list, dict], Form]] = {
     "select_n": _selected,
     "convert_element_type": _converted,
     "reduce_sum": _summed,
+    "reduce_prod": _multiplied,
     "reduce_max": _furthest(jnp.max),
     "reduce_min": _furthest(jnp.min),
     "dot_general": _product,

@@ -25,23 +25,29 @@ from prbnn.knowledge.expressions import parse
 from prbnn.knowledge.quantities import quantity_of
 from prbnn.knowledge.regions import Columns, Sampling, Sweep
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.scoring import BoundRule
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
 
 Known = dict[str, Any]
+Reading = Callable[[Array], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One rule: ``score(function, x)`` is >= 0 where it holds, in the rule's unit, x as the network sees it.
+    """One rule: ``score(function, x)`` is >= 0 where it holds, x as the network sees it.
 
+    Scores are in the rule's unit. Deployed, what the rule knows at a point is computed first, from the
+    point in the user's units (`known`), and then scored in the network's precision (`bound`).
     `lower` and `upper` are its boxes, (boxes, inputs) in the user's units; `swept` are the columns in
     which some box has a width; `region` says it in words.
     """
 
     rule: Rule
     score: Callable[[Drawn, Array], Array]
+    known: Reading
+    bound: BoundRule
     unit: float
     lower: np.ndarray
     upper: np.ndarray
@@ -63,7 +69,7 @@ def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -
         return jnp.ravel(bound.score(function, x, known(x * scale + shift)))
 
     swept = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
-    return Question(rule, score, float(bound.unit), lower, upper, swept, region)
+    return Question(rule, score, known, bound, float(bound.unit), lower, upper, swept, region)
 
 
 def boxes(
@@ -106,7 +112,8 @@ def _boxes_of_sweep(
         values = columns.values(index) if name != sampling.column else None
         if values is not None and low < high and values[0] <= low and high <= values[-1]:
             inside = values[(values >= low) & (values <= high)]
-            if len(inside):
+            # as `prbnn.knowledge.regions.sample` reads it: between values, a single one says nothing
+            if len(inside) > 1:
                 lower, upper = (np.repeat(end, len(inside), axis=0) for end in (lower, upper))
                 each = np.tile(inside, len(lower) // len(inside))
                 lower[:, index], upper[:, index] = each, each
@@ -193,9 +200,6 @@ def _at(bound: Any, columns: Columns, x: Array) -> Array:
                 "jax.numpy, or as text"
             ) from None
     return jnp.asarray(float(bound))
-
-
-Reading = Callable[[Array], Any]
 
 
 @singledispatch

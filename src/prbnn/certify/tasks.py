@@ -78,12 +78,24 @@ class RuleTask:
         with jax.enable_x64(True):
             self.chain = chain.doubled()
             exact = question(rule, columns, scaling, rows)
-            frame = frame_of(columns, scaling)
             start = jax.ShapeDtypeStruct((len(columns.inputs),), jnp.float64)
-            self.program = jax.make_jaxpr(lambda x: exact.score(Traced(None, frame), x))(start)
+            # as deployed: what a rule knows in float64, and its score in the network's precision
+            self.known, shapes = jax.make_jaxpr(exact.known, return_shape=True)(start)
             self._shift = jnp.asarray(scaling.input_shift, float)
             self._scale = jnp.asarray(scaling.input_scale, float)
             self._run = eqx.filter_jit(self._enclose_all)
+        with jax.enable_x64(chain.precision == "float64"):
+            bound, frame = question(rule, columns, scaling, rows).bound, frame_of(columns, scaling)
+
+            def scored(x: Array, known: Any) -> Array:
+                drawn = Traced(None, frame)  # ty: ignore[invalid-argument-type]
+                return jnp.ravel(bound.score(drawn, x, known))
+
+            kind = jnp.dtype(chain.precision)
+            asked = jax.tree.map(
+                lambda part: jax.ShapeDtypeStruct(part.shape, kind), (start, shapes)
+            )
+            self.program = jax.make_jaxpr(scored)(*asked)
         self._deployed = eqx.filter_jit(_deployed)
         self._hunted = eqx.filter_jit(self._hunt_all)
 
@@ -113,7 +125,14 @@ class RuleTask:
             slope = slope.at[swept, np.arange(swept.size)].set(radius[swept])
         user = forms.form(slope, centre - give, centre + give, low, high)
         x = forms.scale(forms.shift(user, -self._shift), 1 / self._scale)
-        score = enclose(self.program, [x], Enclosed(network))[0]
+        enclosed, precision = Enclosed(network), network.precision
+        known = [
+            layered.entering(part, precision)
+            if isinstance(part, Form)
+            else jnp.asarray(part, precision)
+            for part in enclose(self.known, [user], enclosed)
+        ]
+        score = enclose(self.program, [layered.entering(x, precision), *known], enclosed)[0]
         lowest = jnp.argmin(score.least)
         steep = score.slope[lowest]
         direction, smear = jnp.zeros_like(low), jnp.zeros_like(low)
