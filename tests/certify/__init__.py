@@ -1,0 +1,1 @@
+"""Whether bounds hold: as a sceptic would ask."""

@@ -66,7 +66,8 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
         outputs = function.likelihood.network_outputs(len(function.columns.outputs))
         if function.likelihood.scales_targets:
             outputs = len(function.columns.outputs)
-        leaves = by_leaf(network, np.asarray(function.draws))
+        # deployed as JAX takes them, whatever numbers they are kept as
+        leaves = by_leaf(network, np.asarray(jnp.asarray(function.draws)))
     else:
         network, scaling = function, None
         arrays = eqx.filter(network, eqx.is_inexact_array)
@@ -85,8 +86,8 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
     biases = [leaves[f"layers.{k}.bias"] for k in depth]
     weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:, :outputs]
     return Chain(
-        tuple(weights),
-        tuple(biases),
+        tuple(weights),  # ty: ignore[invalid-argument-type]
+        tuple(biases),  # ty: ignore[invalid-argument-type]
         network.activation,
         str(leaves["layers.0.weight"].dtype),
     ), scaling

@@ -20,12 +20,16 @@ ROUND = 8 * OWN
 
 
 class Curve(NamedTuple):
-    """A function, the places where it has a given slope, where it turns, and where it is defined."""
+    """A function, the places where it has a given slope, where it turns, and where it is defined.
+
+    ``closed``: at the start of its domain, too.
+    """
 
     function: Callable[[Array], Array]
     places: Callable[[Array], tuple[Array, ...]]
     turns: tuple[float, ...] = ()
     domain: tuple[float, float] = (-jnp.inf, jnp.inf)
+    closed: bool = False
 
 
 def _both(place: Array) -> tuple[Array, Array]:
@@ -36,17 +40,19 @@ def _root(value: Array) -> Array:
     return jnp.sqrt(jnp.maximum(value, 0.0))
 
 
+def _steep(slope: Array) -> Array:
+    """Where tanh has a slope: artanh(sqrt(1 - slope)), of slopes that vanish beside 1, too."""
+    return jnp.log((1 + _root(1 - slope)) / _root(slope))
+
+
 CURVES: dict[str, Curve] = {
     "exp": Curve(jnp.exp, lambda s: (jnp.log(s),)),
     "expm1": Curve(jnp.expm1, lambda s: (jnp.log(s),)),
     "log": Curve(jnp.log, lambda s: (1 / s,), domain=(0.0, jnp.inf)),
     "log1p": Curve(jnp.log1p, lambda s: (1 / s - 1,), domain=(-1.0, jnp.inf)),
-    "sqrt": Curve(jnp.sqrt, lambda s: (1 / (4 * s**2),), domain=(0.0, jnp.inf)),
-    "tanh": Curve(jnp.tanh, lambda s: _both(jnp.arctanh(_root(1 - s)))),
-    "logistic": Curve(
-        lambda z: 0.5 * (1 + jnp.tanh(0.5 * z)),
-        lambda s: _both(2 * jnp.arctanh(_root(1 - 4 * s))),
-    ),
+    "sqrt": Curve(jnp.sqrt, lambda s: ((0.5 / s) ** 2,), domain=(0.0, jnp.inf), closed=True),
+    "tanh": Curve(jnp.tanh, lambda s: _both(_steep(s))),
+    "logistic": Curve(lambda z: 0.5 * (1 + jnp.tanh(0.5 * z)), lambda s: _both(2 * _steep(4 * s))),
     "atan": Curve(jnp.arctan, lambda s: _both(_root(1 / s - 1))),
     "abs": Curve(jnp.abs, lambda s: (jnp.zeros_like(s),), turns=(0.0,)),
     "relu": Curve(lambda z: jnp.maximum(z, 0.0), lambda s: (jnp.zeros_like(s),)),
@@ -56,7 +62,8 @@ CURVES: dict[str, Curve] = {
 def curve(one: Form, found: Curve) -> Form:
     """f(one); nothing is known of it where the interval leaves the domain."""
     start, end = found.domain
-    inside = (one.least > start) & (one.most < end)
+    begins = one.least >= start if found.closed else one.least > start
+    inside = begins & (one.most < end)
     bounded = inside & jnp.isfinite(one.least) & jnp.isfinite(one.most)
     low = jnp.where(inside, one.least, 1.0 if start == 0 else 0.0)
     high = jnp.where(inside, one.most, 1.0 if start == 0 else 0.0)
@@ -141,14 +148,17 @@ def power(one: Form, exponent: float) -> Form:
     if exponent == 2:
         return forms.square(one)
 
+    def raised(z: Array) -> Array:
+        # libm's power rounds once; products would round as often as the exponent says
+        return jnp.power(z, jnp.full_like(z, exponent))
+
     def places(slope: Array) -> tuple[Array, ...]:
         return _both(jnp.abs(slope / exponent) ** (1 / (exponent - 1)))
 
     if whole:
         turns = (0.0,) if exponent % 2 == 0 else ()
-        return curve(one, Curve(lambda z: z ** int(exponent), places, turns))
-    found = curve(one, Curve(lambda z: z**exponent, places, domain=(0.0, jnp.inf)))
-    return found
+        return curve(one, Curve(raised, places, turns))
+    return curve(one, Curve(raised, places, domain=(0.0, jnp.inf), closed=exponent > 0))
 
 
 def wave(one: Form, ahead: float) -> Form:
@@ -162,7 +172,8 @@ def wave(one: Form, ahead: float) -> Form:
     line = forms.along(
         one, slope, height - slope * middle - room, height - slope * middle + room, -ones, ones
     )
-    return choose(bounded, line, forms.interval(-ones, ones, one.directions))
+    # of infinity there is no sine
+    return choose(bounded, line, unknown(one))
 
 
 def maximum(one: Form, other: Form) -> Form:
@@ -177,6 +188,8 @@ def maximum(one: Form, other: Form) -> Form:
         jnp.maximum(found.least, least),
         jnp.minimum(found.most, most),
     )
+    # what is no number is not the smaller one
+    found = choose(one.lost | other.lost, unknown(found), found)
     return choose(first, one, choose(second, other, found))
 
 

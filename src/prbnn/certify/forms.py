@@ -6,7 +6,8 @@ A box is {centre + radius t : t in [-1, 1]^d}. A `Form` of a quantity y says, fo
 
 The remainder of a smooth quantity shrinks with the square of the box, an interval alone only with the
 box; the interval is kept beside it since neither is always the tighter. All is computed in float64,
-and what that rounds goes to the remainder (OWN a term, with room to spare).
+and what that rounds goes to the remainder (OWN a term, with room to spare). A quantity that may be no
+number at all has an interval without ends (`lost`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ class Form(eqx.Module):
         return jnp.maximum(jnp.abs(self.least), jnp.abs(self.most))
 
     @property
+    def lost(self) -> Array:
+        """Nothing is known, not even that there is a number: the logarithm of what may be negative."""
+        return jnp.isinf(self.least) & jnp.isinf(self.most)
+
+    @property
     def middle(self) -> Array:
         """Of the interval; 0 where that has no end."""
         middle = 0.5 * (self.least + self.most)
@@ -66,8 +72,7 @@ def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Fo
     known = jnp.isfinite(by_line[0]) & jnp.isfinite(by_line[1])
     least = jnp.where(known, jnp.maximum(least, by_line[0]), least)
     most = jnp.where(known, jnp.minimum(most, by_line[1]), most)
-    least = jnp.where(jnp.isnan(least), -jnp.inf, least)
-    most = jnp.where(jnp.isnan(most), jnp.inf, most)
+    least, most = ends(least, most)
     slope = jnp.where(known[..., None], slope, 0.0)
     # the interval as a line of slope 0 where it leaves less room
     narrow = ~known | (most - least < high - low)
@@ -78,6 +83,12 @@ def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Fo
         least,
         most,
     )
+
+
+def ends(least: Array, most: Array) -> tuple[Array, Array]:
+    """An interval, without ends where one of them is no number."""
+    nothing = jnp.isnan(least) | jnp.isnan(most)
+    return jnp.where(nothing, -jnp.inf, least), jnp.where(nothing, jnp.inf, most)
 
 
 def interval(least: Array, most: Array, directions: int) -> Form:
@@ -93,8 +104,8 @@ def constant(value: Array, directions: int) -> Form:
 
 def add(one: Form, other: Form, sign: float = 1.0) -> Form:
     """one + other, or one - other."""
-    ends = (other.low, other.high, other.least, other.most)
-    low, high, least, most = ends if sign > 0 else (-ends[1], -ends[0], -ends[3], -ends[2])
+    parts = (other.low, other.high, other.least, other.most)
+    low, high, least, most = parts if sign > 0 else (-parts[1], -parts[0], -parts[3], -parts[2])
     give = OWN * (one.terms + other.terms)
     reach = OWN * (one.size + other.size)
     return form(
@@ -109,7 +120,7 @@ def add(one: Form, other: Form, sign: float = 1.0) -> Form:
 def scale(one: Form, factor: Array) -> Form:
     """One times a number."""
     low, high = _ordered(one.low * factor, one.high * factor)
-    least, most = _ordered(_product(one.least, factor), _product(one.most, factor))
+    least, most = _ordered(one.least * factor, one.most * factor)
     give = OWN * one.terms * jnp.abs(factor) + TINY
     reach = OWN * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
     return form(one.slope * factor[..., None], low - give, high + give, least - reach, most + reach)
@@ -140,9 +151,8 @@ def times(one: Form, other: Form) -> Form:
     p0 and q0 are the middles of the intervals.
     """
     here, there = one.middle, other.middle
-    corners = jnp.stack(
-        [_product(a, b) for a in (one.least, one.most) for b in (other.least, other.most)]
-    )
+    # 0 times infinity is no number: infinity may stand for none
+    corners = jnp.stack([a * b for a in (one.least, one.most) for b in (other.least, other.most)])
     least, most = jnp.min(corners, 0), jnp.max(corners, 0)
     room = jnp.maximum(one.most - here, here - one.least) * jnp.maximum(
         other.most - there, there - other.least
@@ -167,8 +177,8 @@ def square(one: Form) -> Form:
     middle = one.middle
     room = jnp.maximum(one.most - middle, middle - one.least) ** 2
     across = (one.least <= 0) & (one.most >= 0)
-    ends = jnp.stack([jnp.abs(one.least), jnp.abs(one.most)])
-    smallest = jnp.where(across, 0.0, jnp.min(ends, 0))
+    sizes = jnp.stack([jnp.abs(one.least), jnp.abs(one.most)])
+    smallest = jnp.where(across, 0.0, jnp.min(sizes, 0))
     least = smallest**2 * (1 - OWN) - TINY
     low, high = _ordered(2 * middle * one.low, 2 * middle * one.high)
     give = 4 * OWN * (one.terms * jnp.abs(middle) + middle**2 + room) + TINY
@@ -176,7 +186,7 @@ def square(one: Form) -> Form:
         2 * middle[..., None] * one.slope,
         low - middle**2 - give,
         high - middle**2 + room + give,
-        jnp.maximum(found.least, least),
+        jnp.where(one.lost, -jnp.inf, jnp.maximum(found.least, least)),
         found.most,
     )
 
@@ -186,11 +196,6 @@ def along(one: Form, slope: Array, low: Array, high: Array, least: Array, most: 
     line = scale(one, slope)
     give = OWN * (line.terms + jnp.maximum(jnp.abs(low), jnp.abs(high)))
     return form(line.slope, line.low + low - give, line.high + high + give, least, most)
-
-
-def _product(a: Array, b: Array) -> Array:
-    """a b, where nothing times infinity is nothing."""
-    return jnp.where((a == 0) | (b == 0), 0.0, a * b)
 
 
 def _ordered(a: Array, b: Array) -> tuple[Array, Array]:

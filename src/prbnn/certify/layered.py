@@ -24,7 +24,7 @@ from prbnn.errors import NotEnclosedError
 
 # unit roundoff of the deployed network, with a hundredth to spare for higher orders
 UNIT = {"float32": 1.01 * 2.0**-24, "float64": 1.01 * DOUBLE}
-# float32 flushes smaller numbers to nothing
+# float32 flushes smaller numbers to nothing, every product of a sum on its own
 FLUSHED = {"float32": 2.0**-126, "float64": TINY}
 
 
@@ -80,7 +80,8 @@ def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> F
     middle, room = 0.5 * (inputs.low + inputs.high), 0.5 * (inputs.high - inputs.low)
     centre, radius = inputs.middle, 0.5 * (inputs.most - inputs.least)
     added = jnp.zeros(weight.shape[0]) if bias is None else bias
-    deployed = terms * UNIT[precision] * (size @ inputs.size + jnp.abs(added)) + FLUSHED[precision]
+    deployed = UNIT[precision] * (size @ inputs.size + jnp.abs(added)) + FLUSHED[precision]
+    deployed = terms * deployed
     own = terms * OWN * (size @ (inputs.terms + inputs.size) + jnp.abs(added)) + TINY
     height, wide = weight @ middle + added, size @ room + deployed + own
     plain, around = weight @ centre + added, size @ radius + deployed + own
@@ -137,8 +138,8 @@ def error(network: Network, x: Form, layers: list[Layer]) -> Array:
     entered = x
     for place, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         size = jnp.abs(weight)
-        terms = (weight.shape[1] + 2) * unit
-        off = size @ off + terms * (size @ entered.size + jnp.abs(bias)) + floor
+        terms = weight.shape[1] + 2
+        off = size @ off + terms * (unit * (size @ entered.size + jnp.abs(bias)) + floor)
         if place < len(layers):
             entered = layers[place].after
             off = steepest * off + network.rounding * (1 + entered.size)
@@ -209,8 +210,8 @@ def _end(
     slopes, height = network.weights[-1], network.biases[-1]
     terms = slopes.shape[1] + 2
     size = jnp.abs(slopes) @ layers[-1].after.size + jnp.abs(height)
-    lost = terms * (unit + OWN) * size + floor
-    if rows is not None:
+    lost = terms * ((unit + OWN) * size + floor)
+    if rows is not None and added is not None:
         lost = jnp.abs(rows) @ (lost + (rows.shape[1] + 4) * OWN * size)
         slopes, height = rows @ slopes, rows @ height + added
         lost = lost + 4 * OWN * jnp.abs(added)
@@ -232,7 +233,7 @@ def _end(
         # what the layer rounds, and what the products here round
         deep = weight.shape[1]
         lost = lost + jnp.abs(slopes) @ (
-            ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + floor
+            ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + (deep + 2) * floor
         )
         height = height + slopes @ bias
         slopes = slopes @ weight

@@ -2,13 +2,15 @@
 
 A rule's score is traced by JAX into a list of operations. Each is replaced by one on `Form`s; truth
 values are forms in [0, 1]. An operation that is not listed here is refused: a bound that might be wrong
-is worse than none. Drawn networks appear in the program as two operations of their own, for values and
-slopes, so that whoever calls decides how they are enclosed.
+is worse than none. What an operation in float32 rounds is enclosed with it. Drawn networks appear in the
+program as two operations of their own, for values and slopes, so that whoever calls decides how they are
+enclosed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Protocol
 
 import jax
@@ -113,7 +115,10 @@ def _run(jaxpr: Any, consts: Any, arguments: list, network: Asked) -> list:
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(variable: Any) -> Any:
-        return variable.val if isinstance(variable, core.Literal) else known[variable]
+        if isinstance(variable, core.Literal):
+            # 0.1 in float32 is not 0.1
+            return np.asarray(variable.val, variable.aval.dtype)
+        return known[variable]
 
     for equation in jaxpr.eqns:
         inputs = [read(variable) for variable in equation.invars]
@@ -139,31 +144,83 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
     if not any(isinstance(value, Form) for value in inputs):
         results = equation.primitive.bind(*inputs, **params)
         return list(results) if equation.primitive.multiple_results else [results]
+    if any(_kind(variable).kind in "iu" for variable in equation.outvars) or any(
+        _kind(variable).kind in "iu" and isinstance(value, Form)
+        for variable, value in zip(equation.invars, inputs, strict=True)
+    ):
+        raise NotEnclosedError(
+            f"{name!r} on whole numbers that depend on the point is not enclosed"
+        )
     if name in ("eq", "ne") and equation.invars[0] is equation.invars[1]:
         # how programs ask whether a number is one
-        same = jnp.full(inputs[0].shape, 1.0 if name == "eq" else 0.0)
-        return [forms.constant(same, inputs[0].directions)]
+        same = jnp.full(inputs[0].shape, name == "eq")
+        lost = inputs[0].lost
+        return [_truth(same & ~lost, same | lost, inputs[0].directions)]
     if name in STRUCTURAL:
         return [_moved(equation, inputs)]
     if name not in OPERATIONS:
         raise NotEnclosedError(f"the operation {name!r} is not one that can be enclosed")
-    return [OPERATIONS[name](inputs, params)]
+    kind = _kind(equation.outvars[0])
+    if kind.kind != "b" and kind not in SHARES:
+        raise NotEnclosedError(f"{name!r} in {kind} is not enclosed")
+    found = OPERATIONS[name](inputs, {**params, "unit": 0.0 if kind.kind == "b" else SHARES[kind]})
+    return [found if kind.kind == "b" or name in EXACT else _rounded(found, name, params, kind)]
+
+
+# what deployed arithmetic rounds, as a share of a result; of float64 see `forms.OWN`
+SHARES = {np.dtype("float32"): 2.0**-23, np.dtype("float64"): 0.0}
+EXACT = frozenset(
+    [
+        "neg",
+        "abs",
+        "sign",
+        "floor",
+        "ceil",
+        "max",
+        "min",
+        "clamp",
+        "select_n",
+        "stop_gradient",
+        "reduce_max",
+        "reduce_min",
+        "convert_element_type",
+    ]
+)
+ELEMENTARY = frozenset(
+    ["add", "add_any", "sub", "mul", "div", "square", "reduce_sum", "dot_general"]
+)
+
+
+def _rounded(found: Form, name: str, params: dict, kind: np.dtype) -> Form:
+    """A result as deployed: libm's and XLA's functions are off by some units, products by one each."""
+    share = SHARES[kind]
+    if not share:
+        return found
+    if name not in ELEMENTARY:
+        share = 16 * share * max(1, abs(params.get("y", 1)))
+    limit = jnp.finfo(kind)
+    fits = found.size * (1 + share) < float(limit.max)
+    give = share * jnp.where(fits, found.size, 0.0) + float(limit.tiny)
+    return curves.choose(fits, forms.widen(found, give), curves.unknown(found))
+
+
+def _kind(variable: Any) -> np.dtype:
+    return np.dtype(variable.aval.dtype)
 
 
 def _as_form(value: Any, inputs: list, like: Form | None = None) -> Form:
     if isinstance(value, Form):
         return value
     like = like or next((other for other in inputs if isinstance(other, Form)), None)
-    directions = 1 if like is None else like.directions
-    shape = np.shape(value) or (() if like is None else like.shape)
-    return forms.constant(jnp.broadcast_to(jnp.asarray(value, float), shape), directions)
+    return forms.constant(jnp.asarray(value, float), 1 if like is None else like.directions)
 
 
 # operations that only move numbers about: the same for a form's every part
 STRUCTURAL = frozenset(
     (
         *("slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "gather", "pad"),
-        *("dynamic_slice", "dynamic_update_slice", "scatter", "concatenate", "expand_dims", "copy"),
+        *("dynamic_slice", "dynamic_update_slice", "scatter", "concatenate", "stack", "copy"),
+        *("expand_dims",),
     )
 )
 
@@ -177,8 +234,6 @@ def _moved(equation: Any, inputs: list) -> Form:
         else forms.constant(jnp.asarray(value, float), like.directions)
         for value in inputs
     ]
-    if any(isinstance(v, Form) for v in parts if _whole(v)):
-        raise NotEnclosedError(f"{equation.primitive.name!r} at a place that depends on the point")
 
     def moved(pick: Callable[[Form], Array]) -> Array:
         chosen = [pick(part) if isinstance(part, Form) else part for part in parts]
@@ -189,10 +244,8 @@ def _moved(equation: Any, inputs: list) -> Form:
     slope = jax.vmap(lambda *p: equation.primitive.bind(*p, **equation.params), axes)(*slopes)
     return Form(
         jnp.moveaxis(slope, 0, -1),
-        moved(lambda part: part.low),
-        moved(lambda part: part.high),
-        moved(lambda part: part.least),
-        moved(lambda part: part.most),
+        *forms.ends(moved(lambda part: part.low), moved(lambda part: part.high)),
+        *forms.ends(moved(lambda part: part.least), moved(lambda part: part.most)),
     )
 
 
@@ -229,7 +282,9 @@ def _divide(inputs: list, params: dict) -> Form:
     if isinstance(other, Form):
         return _multiply([one, curves.reciprocal(other)], params)
     other = jnp.asarray(other, float)
-    found = _multiply([one, 1 / other], params)
+    zero = other == 0
+    found = _multiply([one, 1 / jnp.where(zero, 1.0, other)], params)
+    found = curves.choose(jnp.broadcast_to(zero, found.shape), curves.unknown(found), found)
     return forms.widen(found, 4 * forms.OWN * jnp.where(jnp.isfinite(found.size), found.size, 0.0))
 
 
@@ -296,7 +351,8 @@ def _selected(inputs: list, _: dict) -> Form:
 def _stepped(function: Callable) -> Callable[[list, dict], Form]:
     def step(inputs: list, _: dict) -> Form:
         one = inputs[0]
-        return forms.interval(function(one.least), function(one.most), one.directions)
+        found = forms.interval(function(one.least), function(one.most), one.directions)
+        return curves.choose(one.lost, curves.unknown(one), found)
 
     return step
 
@@ -309,16 +365,18 @@ def _converted(inputs: list, params: dict) -> Form:
     if kind.kind != "f":
         raise NotEnclosedError("rounding to whole numbers is not enclosed")
     if kind.itemsize < 8:
-        size = jnp.where(jnp.isfinite(one.size), one.size, 0.0)
-        return forms.widen(one, 2.0**-23 * size)
+        limit = jnp.finfo(kind)
+        fits = one.size < float(limit.max)
+        give = float(limit.eps) * jnp.where(fits, one.size, 0.0) + float(limit.tiny)
+        return curves.choose(fits, forms.widen(one, give), curves.unknown(one))
     return one
 
 
 def _summed(inputs: list, params: dict) -> Form:
     one, axes = inputs[0], tuple(params["axes"])
     count = int(np.prod([one.shape[axis] for axis in axes]))
-    give = forms.OWN * (count + 1) * jnp.sum(one.terms, axes)
-    reach = forms.OWN * (count + 1) * jnp.sum(one.size, axes)
+    give = (count + 1) * (forms.OWN + params["unit"]) * jnp.sum(one.terms, axes)
+    reach = (count + 1) * (forms.OWN + params["unit"]) * jnp.sum(one.size, axes)
     reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
     return forms.form(
         jnp.sum(one.slope, axes),
@@ -329,10 +387,20 @@ def _summed(inputs: list, params: dict) -> Form:
     )
 
 
+def _multiplied(inputs: list, params: dict) -> Form:
+    one = inputs[0]
+    if len(params["axes"]) != 1:
+        raise NotEnclosedError("a product over several axes at once is not enclosed")
+    axis = params["axes"][0]
+    parts = [jax.tree.map(lambda a, k=k: jnp.take(a, k, axis), one) for k in range(one.shape[axis])]
+    return reduce(forms.times, parts)
+
+
 def _furthest(function: Callable) -> Callable[[list, dict], Form]:
     def furthest(inputs: list, params: dict) -> Form:
         one, axes = inputs[0], tuple(params["axes"])
-        return forms.interval(function(one.least, axes), function(one.most, axes), one.directions)
+        found = forms.interval(function(one.least, axes), function(one.most, axes), one.directions)
+        return curves.choose(jnp.any(one.lost, axes), curves.unknown(found), found)
 
     return furthest
 
@@ -387,7 +455,7 @@ def _product(inputs: list, params: dict) -> Form:
     middle, room = 0.5 * (one.low + one.high), 0.5 * (one.high - one.low)
     centre, radius = one.middle, 0.5 * (one.most - one.least)
     terms = matrix.size + 2
-    give = terms * forms.OWN * product(one.terms + one.size, size) + forms.TINY
+    give = terms * (forms.OWN + params["unit"]) * product(one.terms + one.size, size) + forms.TINY
     slope = jax.vmap(lambda s: product(s, matrix), in_axes=-1, out_axes=-1)(one.slope)
     height, wide = product(middle, matrix), product(room, size) + give
     plain, around = product(centre, matrix), product(radius, size) + give
@@ -417,6 +485,7 @@ OPERATIONS: dict[str, Callable[[list, dict], Form]] = {
     "select_n": _selected,
     "convert_element_type": _converted,
     "reduce_sum": _summed,
+    "reduce_prod": _multiplied,
     "reduce_max": _furthest(jnp.max),
     "reduce_min": _furthest(jnp.min),
     "dot_general": _product,

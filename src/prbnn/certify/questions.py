@@ -25,27 +25,31 @@ from prbnn.knowledge.expressions import parse
 from prbnn.knowledge.quantities import Output, quantity_of
 from prbnn.knowledge.regions import Columns, Sampling, Sweep
 from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.scoring import BoundRule, _Bend, _inside, _Step
+from prbnn.knowledge.scoring import BoundRule, _Bend, _Step
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
 
 Known = dict[str, Any]
+Reading = Callable[[Array], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One rule: ``score(function, x)`` is >= 0 where it holds, in the rule's unit.
+    """One rule: ``score(function, x)`` is >= 0 where it holds, x as the network sees it.
 
-    x is as the network sees it. `smooth` is the same score by derivatives, for rules on differences;
-    `bends` says that it takes second ones.
+    Scores are in the rule's unit. Deployed, what the rule knows at a point is computed first, from the
+    point in the user's units (`known`), and then scored in the network's precision (`bound`). `level`
+    is what the rule limits by derivatives, for rules on differences; `bends` says by second ones.
     `lower` and `upper` are its boxes, (boxes, inputs) in the user's units; `swept` are the columns in
     which some box has a width; `region` says it in words.
     """
 
     rule: Rule
     score: Callable[[Drawn, Array], Array]
-    smooth: Callable[[Traced, Array], Array] | None
+    known: Reading
+    bound: BoundRule
+    level: Callable[[Traced, Array], Array] | None
     bends: bool
     unit: float
     lower: np.ndarray
@@ -67,16 +71,11 @@ def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -
     def score(function: Drawn, x: Array) -> Array:
         return jnp.ravel(bound.score(function, x, known(x * scale + shift)))
 
-    level = _by_derivatives(rule, bound, columns, scaling)
-
-    def smooth(function: Traced, x: Array) -> Array:
-        assert level is not None
-        return jnp.ravel(_inside(level(function, x), known(x * scale + shift)))
-
     swept = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
     bends = isinstance(bound, _Bend)
-    other = None if level is None else smooth
-    return Question(rule, score, other, bends, float(bound.unit), lower, upper, swept, region)
+    level = _by_derivatives(rule, bound, columns, scaling)
+    unit = float(bound.unit)
+    return Question(rule, score, known, bound, level, bends, unit, lower, upper, swept, region)
 
 
 def _by_derivatives(
@@ -95,8 +94,12 @@ def _by_derivatives(
         return None
     index = columns.index(rule.column)
     step = float(rule.over / scaling.input_scale[index])
-    sign = 1.0 if isinstance(rule, shape.Increasing) else -1.0
-    return lambda function, x: function.rise(x, index, step)[place] * (sign * gain * step)
+    # `_Step` scores first - second, and asks for it to be 0 or above
+    gain = gain * step
+    return lambda function, x: (
+        function.rise(x, index, step)[place]
+        * (gain if isinstance(rule, shape.Increasing) else -gain)
+    )
 
 
 def boxes(
@@ -139,7 +142,8 @@ def _boxes_of_sweep(
         values = columns.values(index) if name != sampling.column else None
         if values is not None and low < high and values[0] <= low and high <= values[-1]:
             inside = values[(values >= low) & (values <= high)]
-            if len(inside):
+            # as `prbnn.knowledge.regions.sample` reads it: between values, a single one says nothing
+            if len(inside) > 1:
                 lower, upper = (np.repeat(end, len(inside), axis=0) for end in (lower, upper))
                 each = np.tile(inside, len(lower) // len(inside))
                 lower[:, index], upper[:, index] = each, each
@@ -226,9 +230,6 @@ def _at(bound: Any, columns: Columns, x: Array) -> Array:
                 "jax.numpy, or as text"
             ) from None
     return jnp.asarray(float(bound))
-
-
-Reading = Callable[[Array], Any]
 
 
 @singledispatch

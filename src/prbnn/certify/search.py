@@ -116,7 +116,8 @@ def search(
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
         least, worst, smear = task.enclose(ids, lows, highs)
-        open_ = least < -task.tolerance
+        # a bound that is no number decides nothing
+        open_ = ~(least >= -task.tolerance)
         scores = task.deployed(ids, worst)
         broken = open_ & (scores < -task.tolerance)
         spare = slots * lanes / max(1, int(open_.sum()))

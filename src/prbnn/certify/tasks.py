@@ -18,8 +18,9 @@ from prbnn.certify.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
 from prbnn.inference.problem import response
 from prbnn.knowledge.binding import bind_at
-from prbnn.knowledge.drawn import Drawn, frame_of
+from prbnn.knowledge.drawn import Drawn, Frame, frame_of
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.scoring import _inside
 from prbnn.model.likelihoods import Likelihood
 from prbnn.posterior.draws import Posterior
 
@@ -94,7 +95,12 @@ class Enclosed:
         direction = jnp.zeros(around.shape[0]).at[index].set(1.0)
         exact = self.network._replace(precision="float64")
         found = derive(exact, entered, direction, layers)
-        off = layered.error(self.network, entered, layers)
+        # deployed values, and the difference of them, round
+        size = layered.values(self.network, entered, layers).size
+        off = (
+            layered.error(self.network, entered, layers)
+            + 4 * layered.UNIT[self.network.precision] * size
+        )
         # inputs are rounded on their way in, all of them
         moved = layered.UNIT[self.network.precision] * entered.size
         steep = sum(
@@ -128,19 +134,24 @@ class RuleTask:
         self.load(posterior)
         with jax.enable_x64(True):
             exact = question(rule, columns, scaling, rows)
-            frame = frame_of(columns, scaling)
             start = jax.ShapeDtypeStruct((len(columns.inputs),), jnp.float64)
-            ways = [exact.score]
+            # as deployed: what a rule knows in float64, and its score in the network's precision
+            self.known, shapes = jax.make_jaxpr(exact.known, return_shape=True)(start)
             self.link = Link.of(posterior.likelihood, self.chain.weights[-1].shape[1])
-            kinked = self.chain.activation == "relu" and exact.bends
-            if exact.smooth is not None and not kinked and self.link is None:
-                ways.append(exact.smooth)
-            # the same score in other words; whichever is enclosed more tightly counts
-            self.programs = [
-                jax.make_jaxpr(lambda x, w=w: w(Traced(frame), x))(start) for w in ways
-            ]
             self._shift = jnp.asarray(scaling.input_shift, float)
             self._scale = jnp.asarray(scaling.input_scale, float)
+        precision = self.chain.precision
+        with jax.enable_x64(precision == "float64"):
+            kind = jnp.dtype(precision)
+            asked = jax.tree.map(
+                lambda part: jax.ShapeDtypeStruct(part.shape, kind), (start, shapes)
+            )
+            ways = _ways(question(rule, columns, scaling, rows), frame_of(columns, scaling))
+            differentiable = self.chain.activation != "relu" or not exact.bends
+            if self.link is not None or not differentiable:
+                ways = ways[:1]
+            # the same score in other words; whichever is enclosed more tightly counts
+            self.programs = [jax.make_jaxpr(way)(*asked) for way in ways]
         self._run = eqx.filter_jit(self._enclose_all)
         self._hunted = eqx.filter_jit(self._hunt_all)
 
@@ -149,8 +160,9 @@ class RuleTask:
         count = len(posterior)
         filled = posterior.take(np.minimum(np.arange(_bucket(count)), count - 1))
         self.vectors = jnp.asarray(filled.vectors, float)
+        chain = chain_of(filled)[0]
         with jax.enable_x64(True):
-            self.chain = chain_of(filled)[0].doubled()
+            self.chain = chain.doubled()
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
         with jax.enable_x64(True):
@@ -178,8 +190,15 @@ class RuleTask:
             slope = slope.at[swept, np.arange(swept.size)].set(radius[swept])
         user = forms.form(slope, centre - give, centre + give, low, high)
         x = forms.scale(forms.shift(user, -self._shift), 1 / self._scale)
-        drawn = Enclosed(network, self.link)
-        score, *others = (enclose(program, [x], drawn)[0] for program in self.programs)
+        drawn, precision = Enclosed(network, self.link), network.precision
+        known = [
+            layered.entering(part, precision)
+            if isinstance(part, Form)
+            else jnp.asarray(part, precision)
+            for part in enclose(self.known, [user], drawn)
+        ]
+        arguments = [layered.entering(x, precision), *known]
+        score, *others = (enclose(program, arguments, drawn)[0] for program in self.programs)
         for other in others:
             score = Form(
                 score.slope,
@@ -253,6 +272,18 @@ class RuleTask:
             return jax.vmap(lane)(low, high, begin)
 
         return jax.vmap(slot)(vectors, low, high, begin)
+
+
+def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
+    """The score of a rule as it is written, and by derivatives where it limits differences."""
+
+    def score(x: Array, known: Any) -> Array:
+        return jnp.ravel(asked.bound.score(Traced(frame), x, known))
+
+    level = asked.level
+    if level is None:
+        return [score]
+    return [score, lambda x, known: jnp.ravel(_inside(level(Traced(frame), x), known))]
 
 
 def _bucket(count: int) -> int:
