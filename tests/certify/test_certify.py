@@ -84,7 +84,7 @@ def test_the_region_is_what_is_proved() -> None:
     kink = network([([[1.0], [-1.0]], [-0.5, 0.5]), ([[1.0, 1.0]], [0.0])])
     given = posterior([kink], unit_rows(1))
     rules = [
-        Increasing("a", where={"a": (0.5, 1)}, name="right"),
+        Increasing("a", where={"a": (0.51, 1)}, name="right"),
         Increasing("a", where={"a": (0.4, 1)}, name="too far left"),
         Decreasing("a", where=[{"a": (0, 0.2)}, {"a": (0.3, 0.45)}], name="two boxes"),
         Convex("a", step=0.25, name="convex"),
