@@ -32,11 +32,8 @@ DUSK = 0.05
 STANDBY = 0.01
 # Share of drawn functions that may break a rule and be rejected: the first under which enough obey.
 # Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on days that
-# neither train nor test. The simulated plant's rules speak of what its records hardly hold, where
-# pressure costs nothing and far more draws would be lost
-RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.5, 0.3, 0.12), (0.03,)
-# steps; the simulated plant's many rows need fewer
-SIMULATED_STEPS = 4000
+# neither train nor test. None is the engine's own
+RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.5, 0.3, 0.12), (None,)
 # W/m2 from which hotter modules are seen to give less; below, warmth tells of the sun an hour ago
 HEAT_TELLS = (600.0, 1150.0)
 TEST_SHARE = 0.25
@@ -63,8 +60,7 @@ class Source:
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
     simulation: plant.Plant | None = None
-    rejections: tuple[float, ...] = RECORDED_REJECTIONS
-    steps: int | None = None
+    rejections: tuple[float | None, ...] = RECORDED_REJECTIONS
 
     def table(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Inputs of some rows, by name."""
@@ -125,7 +121,6 @@ def simulated(seed: int) -> Source:
         notes,
         made,
         SIMULATED_REJECTIONS,
-        SIMULATED_STEPS,
     )
 
 

@@ -77,7 +77,6 @@ def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
     settings: dict[str, Any] = {
         "network": NETWORK,
         "tempering": TEMPERING,
-        "steps": source.steps,
         "batch_size": BATCH,
         "draws": DRAWS,
         "verbose": False,
