@@ -18,7 +18,9 @@ from prbnn.studies import simulation2
 def fitted(seed: int, prove: bool) -> tuple[PRBNNRegressor, float]:
     """The default fit to a data set, and how long it took."""
     x, y = simulation2.data(seed)
-    model = PRBNNRegressor(knowledge=simulation2.knowledge("PR-BNN"), random_state=seed, prove=prove)
+    model = PRBNNRegressor(
+        knowledge=simulation2.knowledge("PR-BNN"), random_state=seed, prove=prove
+    )
     began = time.perf_counter()
     model.fit(x, y)
     return model, time.perf_counter() - began

@@ -150,34 +150,14 @@ def _steepest(activation: str) -> float:
     return largest(activation, 1)
 
 
-def claimed(network: Network, x: Form, layers: list[Layer], rows: Array, added: Array) -> Form:
-    """rows @ outputs + added, of outputs as deployed: terms of several outputs cancel, too."""
-    outputs = values(network, x, layers)
-    size, terms = jnp.abs(rows), rows.shape[1] + 2
-    around = size @ (0.5 * (outputs.most - outputs.least))
-    give = terms * OWN * (size @ outputs.size + jnp.abs(added)) + TINY
-    plain = rows @ (0.5 * (outputs.least + outputs.most)) + added
-    loose = forms.interval(plain - around - give, plain + around + give, x.directions)
-    if not layers:
-        return loose
-    return backward(network, x, layers, loose, rows, added)
-
-
-def backward(
-    network: Network,
-    x: Form,
-    layers: list[Layer],
-    forward: Form,
-    rows: Array | None = None,
-    added: Array | None = None,
-) -> Form:
-    """Outputs, or rows of them, enclosed by lines through all activations, at the inputs.
+def backward(network: Network, x: Form, layers: list[Layer], forward: Form) -> Form:
+    """Outputs enclosed by lines through all activations, at the inputs.
 
     Below and above have slopes of their own there; the line kept is the one of the middle, and the
     interval is the tightest of all.
     """
-    top_slope, top = _end(network, x, layers, 1.0, rows, added)
-    bottom_slope, bottom = _end(network, x, layers, -1.0, rows, added)
+    top_slope, top = _end(network, x, layers, 1.0)
+    bottom_slope, bottom = _end(network, x, layers, -1.0)
     reach_top = jnp.sum(jnp.abs(top_slope), -1)
     reach_bottom = jnp.sum(jnp.abs(bottom_slope), -1)
     # y <= top_slope t + top and -y <= bottom_slope t + bottom
@@ -197,24 +177,13 @@ def backward(
     )
 
 
-def _end(
-    network: Network,
-    x: Form,
-    layers: list[Layer],
-    sign: float,
-    rows: Array | None,
-    added: Array | None,
-) -> tuple[Array, Array]:
-    """(slope, height): sign * (rows @ outputs + added) <= slope . t + height."""
+def _end(network: Network, x: Form, layers: list[Layer], sign: float) -> tuple[Array, Array]:
+    """(slope, height): sign * outputs <= slope . t + height."""
     unit, floor = UNIT[network.precision], FLUSHED[network.precision]
     slopes, height = network.weights[-1], network.biases[-1]
     terms = slopes.shape[1] + 2
     size = jnp.abs(slopes) @ layers[-1].after.size + jnp.abs(height)
     lost = terms * ((unit + OWN) * size + floor)
-    if rows is not None and added is not None:
-        lost = jnp.abs(rows) @ (lost + (rows.shape[1] + 4) * OWN * size)
-        slopes, height = rows @ slopes, rows @ height + added
-        lost = lost + 4 * OWN * jnp.abs(added)
     slopes, height = sign * slopes, sign * height
     for place in range(len(layers) - 1, -1, -1):
         before = layers[place].before

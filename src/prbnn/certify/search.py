@@ -13,17 +13,23 @@ from typing import Protocol
 
 import numpy as np
 
-# boxes enclosed in one call
-WORK = 2048
+# points that slopes are followed from in one call
+STARTS = 2048
 SLOTS = 64
+# again in the worst boxes of a call, each time that twice as many calls were made, from this one on
+HUNTED_BOXES = 16
+HUNTED_CALL = 8
 # a box narrower than this share of its region's width in every direction is given up
 NARROWEST = 2.0**-40
+LEAST_SHARE = 1e-300
 
 
 class Task(Protocol):
     """What the search asks of a claim; networks are counted from 0."""
 
     tolerance: float
+    work: int
+    """Boxes enclosed in one call: few where one is much work."""
 
     def enclose(
         self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
@@ -94,21 +100,25 @@ def search(
     high: np.ndarray,
     seconds: float,
     progress: Callable[[float], None] | None = None,
+    started: float | None = None,
 ) -> Found:
-    """Decide for each network whether its score is >= -tolerance on all boxes."""
+    """Decide for each network whether its score is >= -tolerance on all boxes.
+
+    Seconds count from ``started``, or from when programs are compiled.
+    """
     if not networks:
         return Found(np.zeros(0))
     slots = min(SLOTS, 1 << max(0, networks - 1).bit_length())
-    lanes = WORK // slots
+    lanes = max(1, task.work // slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
     share = np.full(len(low), 1 / len(low))
     waiting = {n: _Waiting(low, high, share) for n in range(networks)}
-    _hunt(task, waiting, found, slots, lanes)
-    if waiting:
-        # compiled before the clock starts
+    _hunt(task, waiting, found, slots)
+    if waiting and started is None:
         task.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
-    started = time.monotonic()
+    started = time.monotonic() if started is None else started
+    calls = 0
     while waiting and time.monotonic() - started < seconds:
         if progress is not None:
             progress(1 - len(waiting) / networks)
@@ -116,18 +126,24 @@ def search(
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
         least, worst, smear = task.enclose(ids, lows, highs)
-        # a bound that is no number decides nothing
+        # what is no number is not proved
         open_ = ~(least >= -task.tolerance)
-        scores = task.deployed(ids, worst)
-        broken = open_ & (scores < -task.tolerance)
+        points, scores = worst, task.deployed(ids, worst)
+        calls += 1
+        if calls >= HUNTED_CALL and calls & (calls - 1) == 0:
+            more = _hunt_again(task, ids, lows, highs, least)
+            points, scores = (
+                np.concatenate(both, 1) for both in zip((points, scores), more, strict=True)
+            )
+        broken = scores < -task.tolerance
         spare = slots * lanes / max(1, int(open_.sum()))
         for slot, (network, lows_, highs_, share) in enumerate(batch):
             if network not in waiting:
                 continue
             lane = np.arange(len(lows_))
-            if broken[slot, lane].any():
-                first = int(np.argmax(broken[slot, lane]))
-                found.counterexamples[network] = worst[slot, first].copy()
+            if broken[slot].any():
+                first = int(np.argmax(broken[slot]))
+                found.counterexamples[network] = points[slot, first].copy()
                 found.scores[network] = float(scores[slot, first])
                 del waiting[network]
                 continue
@@ -182,28 +198,43 @@ def _filled(batch: list[tuple], slots: int, lanes: int):
 
 def _split(low, high, share, smear, widths, spare):
     """Children of open boxes; where there is room in the next call, more than two of each."""
-    narrow = np.all(high - low <= NARROWEST * widths, axis=1)
+    narrow = ~np.any(_wide(low, high, widths), axis=1)
     stuck = float(share[narrow].sum())
     low, high, share, smear = low[~narrow], high[~narrow], share[~narrow], smear[~narrow]
     rounds = int(np.clip(np.log2(max(spare, 2.0)) - 0.5, 1, 6))
     for _ in range(rounds):
-        can = high - low > NARROWEST * widths
-        pick = np.argmax(np.where(can, smear, -1.0), axis=1)
+        pick = np.argmax(np.where(_wide(low, high, widths), smear, -1.0), axis=1)
         rows = np.arange(len(low))
         middle = 0.5 * (low[rows, pick] + high[rows, pick])
         upper_low, lower_high = low.copy(), high.copy()
         upper_low[rows, pick], lower_high[rows, pick] = middle, middle
         low, high = np.concatenate([low, upper_low]), np.concatenate([lower_high, high])
-        share = np.concatenate([share, share]) / 2
+        # a share that vanished would count as proved
+        share = np.maximum(np.concatenate([share, share]) / 2, LEAST_SHARE)
         smear = smear.copy()
         smear[rows, pick] /= 2
         smear = np.concatenate([smear, smear])
     return stuck, (low, high, share)
 
 
-def _hunt(task: Task, waiting: dict[int, _Waiting], found: Found, slots: int, lanes: int) -> None:
+def _wide(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> np.ndarray:
+    """Where a box can be split: there are numbers between its ends."""
+    middle = 0.5 * (low + high)
+    return (high - low > NARROWEST * widths) & (low < middle) & (middle < high)
+
+
+def _hunt_again(task: Task, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
+    """Points and scores: slopes followed in the boxes of a call that are furthest from a proof."""
+    count = min(HUNTED_BOXES, least.shape[1])
+    pick = np.argsort(least, axis=1)[:, np.arange(STARTS // len(ids)) % count]
+    slot = np.arange(len(ids))[:, None]
+    points = task.hunt(ids, low[slot, pick], high[slot, pick])
+    return points, task.deployed(ids, points)
+
+
+def _hunt(task: Task, waiting: dict[int, _Waiting], found: Found, slots: int) -> None:
     """Before any box is split, follow slopes from many starts: a rule that fails, fails early."""
-    networks = list(waiting)
+    networks, lanes = list(waiting), STARTS // slots
     for start in range(0, len(networks), slots):
         group = networks[start : start + slots]
         ids = np.array(group + [group[-1]] * (slots - len(group)))

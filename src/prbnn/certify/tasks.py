@@ -123,6 +123,8 @@ class RuleTask:
     once for both.
     """
 
+    work = 2048
+
     def __init__(self, posterior: Posterior, rule: Rule, rows: int | None, tolerance: float):
         self.rule, self.tolerance = rule, tolerance
         self.network, self.likelihood = posterior.network, posterior.likelihood

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify import layered
+from prbnn.certify import claims
 from prbnn.certify.activations import known
-from prbnn.certify.bounds import box_form, boxes_of
+from prbnn.certify.bounds import boxes_of
 from prbnn.certify.chains import Chain, chain_of
 from prbnn.certify.search import search
 from prbnn.errors import KnowledgeError
@@ -62,6 +63,7 @@ def verify(
     >>> verdict.status, verdict.counterexample.tolist()
     ('refuted', [0.0, 1.0])
     """
+    started = time.monotonic()
     if holds not in ("all", "any"):
         raise ValueError(f"holds must be 'all' or 'any', got {holds!r}")
     built = network if isinstance(network, Layers) else _layers(network, activation)
@@ -77,7 +79,7 @@ def verify(
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(added))):
         raise ValueError("coefficients and offset must be finite")
     task = _Task(built, chain, rows, added, holds, high[0] - low[0])
-    found = search(task, 1, low, high, seconds)
+    found = search(task, 1, low, high, seconds, started=started)
     point = found.counterexamples.get(0)
     status = "refuted" if point is not None else "proved" if found.left[0] == 0 else "undecided"
     return Verdict(status, point, float(found.left[0]), found.boxes, found.seconds)
@@ -120,15 +122,18 @@ class _Task:
     """A linear property of one network's outputs."""
 
     tolerance = 0.0
+    # lines are carried back for every hidden layer: more boxes at a time would leave the cache
+    work = 128
 
     def __init__(self, built, chain: Chain, rows, added, holds: str, widths: np.ndarray):
         self.built, self.rows, self.added, self.holds = built, rows, added, holds
         self.wide = chain.precision == "float64"
+        self.generator = np.random.default_rng(0)
         with jax.enable_x64(True):
             doubled = chain.doubled()
-            self.network = layered.Network(
-                tuple(part[0] for part in doubled.weights),
-                tuple(part[0] for part in doubled.biases),
+            self.network = claims.stacked(
+                [np.asarray(part[0]) for part in doubled.weights],
+                [np.asarray(part[0]) for part in doubled.biases],
                 chain.activation,
                 chain.precision,
             )
@@ -140,9 +145,8 @@ class _Task:
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
         with jax.enable_x64(True):
-            parts = self.network.weights, self.network.biases
-            kind = self.network.activation, self.network.precision, self.holds
-            found = _enclose(parts, kind, self.claim, jnp.asarray(low[0]), jnp.asarray(high[0]))
+            ends = jnp.asarray(low[0]), jnp.asarray(high[0])
+            found = _enclose(self.network, self.holds, self.claim, *ends)
             return tuple(np.asarray(part)[None] for part in found)
 
     def deployed(self, networks: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -155,7 +159,7 @@ class _Task:
         return (scores.min(1) if self.holds == "all" else scores.max(1))[None]
 
     def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        starts = np.random.default_rng(0).random(low.shape[1:])
+        starts = self.generator.random(low.shape[1:])
         with jax.enable_x64(self.wide):
             rows, added = jnp.asarray(self.rows, float), jnp.asarray(self.added, float)
             ends = [jnp.asarray(end[0], float) for end in (low, high)]
@@ -165,19 +169,17 @@ class _Task:
 
 
 @eqx.filter_jit
-def _enclose(parts: tuple, kind: tuple, claim: tuple, low: Array, high: Array):
-    activation, precision, holds = kind
+def _enclose(network: claims.Stacked, holds: str, claim: tuple, low: Array, high: Array):
     rows, added, widths = claim
-    network = layered.Network(*parts, activation, precision)
 
     def box(low: Array, high: Array):
-        x = layered.entering(box_form(low, high), precision)
-        score = layered.claimed(network, x, layered.hidden(network, x), rows, added)
+        score = claims.claimed(network, low, high, rows, added)
         pick = jnp.argmin(score.least) if holds == "all" else jnp.argmax(score.least)
-        slope = score.slope[pick]
-        worst = jnp.where(slope > 0, low, high)
-        room = score.high[pick] - score.low[pick]
-        return score.least[pick], worst, jnp.abs(slope) + room * (high - low) / widths * 0.1
+        worst = jnp.where(score.slope[pick] > 0, low, high)
+        # where nothing is to blame, the longest side is
+        blame = jnp.nan_to_num(score.blame[pick])
+        longest = 1e-9 * (jnp.sum(blame) + 1e-9) * (high - low) / widths
+        return score.least[pick], worst, blame + longest
 
     return jax.vmap(box)(low, high)
 
