@@ -175,7 +175,7 @@ def _carried(
     height: Array,
     blamed: bool,
 ) -> tuple[Array, Array, Array]:
-    """(top, slope, blame): the greatest slopes @ h + height, h leaving the first `count` hidden layers."""
+    """(top, slope, blame): the most of slopes @ h + height, h leaving the first `count` hidden layers."""
 
     def through(place: Array | int, weight: Array, carry: tuple) -> tuple:
         slopes, height, blame = carry

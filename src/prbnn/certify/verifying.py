@@ -153,9 +153,10 @@ class _Task:
         with jax.enable_x64(self.wide):
             outputs = np.asarray(_outputs(self.built, jnp.asarray(points[0], float)), np.float64)
         # the property itself in float64: what rounding there leaves open is not a counterexample
-        scores = outputs @ self.rows.T + self.added
-        size = np.abs(outputs) @ np.abs(self.rows.T) + np.abs(self.added)
-        scores = scores + 8 * (self.rows.shape[1] + 2) * 2.0**-53 * size
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = outputs @ self.rows.T + self.added
+            size = np.abs(outputs) @ np.abs(self.rows.T) + np.abs(self.added)
+            scores = scores + 8 * (self.rows.shape[1] + 2) * 2.0**-53 * size
         return (scores.min(1) if self.holds == "all" else scores.max(1))[None]
 
     def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
