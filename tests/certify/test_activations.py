@@ -63,7 +63,7 @@ def astray(name: str, order: int, kind: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_ranges_and_lines_hold_at_every_deployed_value(name: str, order: int, kind: str) -> None:
     assert not astray(name, order, kind)

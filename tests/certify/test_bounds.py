@@ -141,7 +141,7 @@ def hunted(
     return found
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_nothing_is_found_outside_by_climbing(activation: str) -> None:
     generator = np.random.default_rng(6)
     for trial in (Trial(1.0), Trial(5.0)):

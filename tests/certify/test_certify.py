@@ -37,7 +37,7 @@ def test_a_plane_that_touches_its_bound(inputs: int) -> None:
     assert corner.score == pytest.approx(-2e-4, rel=1e-2)
 
 
-@pytest.mark.parametrize("inputs", [3, 5])
+@pytest.mark.parametrize("inputs", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_monotone_but_for_a_corner(inputs: int) -> None:
     """A slope that turns in a hundredth of the volume, or nowhere in the cube."""
     draws = [folded(inputs, 0.01), folded(inputs, 0.0), folded(inputs, 1e-6)]
@@ -79,6 +79,7 @@ def test_counterexamples_are_what_a_check_calls_broken() -> None:
     assert given.take(np.array([0])).check([rule], knowledge).broken()[0, 0]
 
 
+@pytest.mark.slow
 def test_the_region_is_what_is_proved() -> None:
     """y = |a - 0.5|: falling, then rising; convex everywhere; the kink is not a proof's end."""
     kink = network([([[1.0], [-1.0]], [-0.5, 0.5]), ([[1.0, 1.0]], [0.0])])

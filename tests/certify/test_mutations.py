@@ -286,6 +286,7 @@ def test_a_mistake_made_on_purpose_is_found(name: str, monkeypatch: Patch) -> No
     assert MUTATIONS[name](monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_same_check_is_content_without_the_mistake(name: str) -> None:
     assert not MUTATIONS[name](Untouched())
