@@ -333,7 +333,7 @@ def test_numbers_turned_into_float32_are_allowed_their_rounding() -> None:
     found = over(lambda x: x[1].astype(jnp.float32).astype(float) * x[0], low, high)
     assert not outside(found, lambda x: np.float32(x[1]).astype(float) * x[0], low, high)
     assert np.isinf(over(lambda x: x[0].astype(jnp.float32), [1e38], [1e39]).most)
-    with pytest.raises(NotEnclosed, match="float16"):
+    with pytest.raises(NotEnclosedError, match="float16"):
         over(lambda x: x[0].astype(jnp.float16), [0.1], [0.1])
 
 
