@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +24,9 @@ from prbnn.errors import KnowledgeError
 from prbnn.model.networks import ACTIVATIONS, Dense, Layers
 
 STEPS = 20
+# boxes that one core encloses in one call: more would leave its cache
+BLOCK = 64
+CORES = max(1, min(8, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +127,7 @@ class _Task:
     """A linear property of one network's outputs."""
 
     tolerance = 0.0
-    # lines are carried back for every hidden layer: more boxes at a time would leave the cache
-    work = 128
+    work = 2 * BLOCK * CORES
 
     def __init__(self, built, chain: Chain, rows, added, holds: str, widths: np.ndarray):
         self.built, self.rows, self.added, self.holds = built, rows, added, holds
@@ -144,10 +148,22 @@ class _Task:
             )
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
+        low, high = low[0], high[0]
+        # places at the end that only repeat a box are left out
+        other = np.flatnonzero(np.any((low != low[-1]) | (high != high[-1]), axis=1))
+        used = other[-1] + 2 if len(other) else 1
+        index = np.minimum(np.arange(-(-used // BLOCK) * BLOCK), used - 1).reshape(-1, BLOCK)
+        # products as small as these keep one core busy each
+        with ThreadPoolExecutor(CORES) as cores:
+            found = list(cores.map(lambda part: self._block(low[part], high[part]), index))
+        back = np.minimum(np.arange(len(low)), used - 1)
+        return tuple(np.concatenate(parts)[back][None] for parts in zip(*found, strict=True))
+
+    def _block(self, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
         with jax.enable_x64(True):
-            ends = jnp.asarray(low[0]), jnp.asarray(high[0])
+            ends = jnp.asarray(low), jnp.asarray(high)
             found = _enclose(self.network, self.holds, self.claim, *ends)
-            return tuple(np.asarray(part)[None] for part in found)
+            return [np.asarray(part) for part in found]
 
     def deployed(self, networks: np.ndarray, points: np.ndarray) -> np.ndarray:
         with jax.enable_x64(self.wide):
