@@ -76,6 +76,10 @@ def follow_the_engineer(folder, more):
         for done in ran:
             expected = [status for file, status in EXIT_CODES.items() if file in done.command]
             is_prbnn = done.command.startswith("prbnn ")
+            if done.command.startswith("prbnn check"):
+                # a proof may find what points did not
+                assert done.exit_code in (0, 3), done
+                continue
             assert done.exit_code == (expected[0] if expected and is_prbnn else 0), done
         output = "".join(done.output for done in ran).replace(str(folder), "/home/you/pump")
         yield Ran(ran[-1].command, output, ran[-1].exit_code), printed

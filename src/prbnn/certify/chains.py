@@ -86,8 +86,8 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
     biases = [leaves[f"layers.{k}.bias"] for k in depth]
     weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:, :outputs]
     return Chain(
-        tuple(weights),  # ty: ignore[invalid-argument-type]
-        tuple(biases),  # ty: ignore[invalid-argument-type]
+        tuple(weights),
+        tuple(biases),
         network.activation,
         str(leaves["layers.0.weight"].dtype),
     ), scaling
