@@ -58,6 +58,7 @@ def fit(
     columns: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     early_stopping: bool = True,
+    prove: bool | float = False,
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
     enforce: Enforce = "training",
@@ -76,6 +77,8 @@ def fit(
       engine's own
     - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
       of an engine with a fixed number of members or kept draws
+    - ``prove``: True (or seconds) finds as many draws that are proved to obey the hard rules everywhere,
+      training on with counterexamples where most are not; they are ``solution.proof.posterior``
     - ``enforce``: "training" presses on every rule; "construction" builds the hard ones into the
       network, which then obeys them whatever its weights are, and raises where that cannot be done
 
@@ -103,7 +106,7 @@ def fit(
         seed=seed,
         enforce=enforce,
     )
-    return train(
+    solution = train(
         task,
         steps,
         batch_size=batch_size,
@@ -111,6 +114,16 @@ def fit(
         early_stopping=early_stopping,
         progress=progress,
         seed=seed,
+    )
+    if not prove or solution.result.status in ("diverged", "infeasible", "interrupted"):
+        return solution
+    # proofs train on, so they sit above this module
+    from prbnn.proving import SECONDS
+    from prbnn.proving import prove as proved
+
+    seconds = SECONDS if prove is True else float(prove)
+    return proved(
+        solution, len(solution.posterior), seconds, batch_size=batch_size, progress=progress
     )
 
 
