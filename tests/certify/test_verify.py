@@ -139,6 +139,11 @@ def test_numbers_that_overflow_prove_nothing() -> None:
         large = [(weight * np.float32(scale), bias) for weight, bias in layers_in(SIZE, np.float32)]
         found = verify(large, [0.5, 0.5], [1.0, 1.0], FIRST, seconds=60 if scale < 1e13 else 1)
         assert found.status == status
+    # an input that float32 cannot hold makes no number even where its weight is 0
+    ends = np.array([0.5, 1e39]), np.array([1.0, 1e39])
+    assert (
+        verify(layers_in(LINEAR, np.float32), *ends, FIRST, 1e50, seconds=1).status == "undecided"
+    )
 
 
 def test_a_network_built_here() -> None:

@@ -88,8 +88,9 @@ def claimed(network: Stacked, low: Array, high: Array, rows: Array, added: Array
     moves the unit: a box is best split along the input with the greatest share.
     """
     # inputs are rounded to the network's own precision
-    size = jnp.maximum(jnp.abs(low), jnp.abs(high))
+    size = _size(low, high)
     give = (UNIT[network.precision] + OWN) * size + FLUSHED[network.precision]
+    give = jnp.where(size < LARGEST[network.precision], give, jnp.inf)
     box = low - give, high + give
     lines = _hidden(network, box)
     entered = lines.size[-1] if network.hidden else _size(*box)
@@ -136,7 +137,7 @@ def _hidden(network: Stacked, box: tuple[Array, Array]) -> Lines:
         most, least = jnp.split(top, 2)
         above, below = jnp.split(jnp.abs(slope), 2)
         moved = 0.25 * (above + below) * (box[1] - box[0])
-        # plain intervals are looser but for rare boxes, and never without end where inputs have one
+        # what the terms alone allow is looser but for rare boxes, and a number where lines are none
         plain = through * (1 + OWN * (weight.shape[1] + 4)) + lost
         least, most = jnp.fmax(-least, -plain), jnp.fmin(most, plain)
         found = _lines(network, least, most, through, weight.shape[1], moved)
