@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -41,12 +40,17 @@ class Chain(eqx.Module):
         return self.weights[0].shape[-1]
 
     def doubled(self) -> Chain:
-        """The same in float64; to be called where that is switched on."""
-        weights, biases = (
-            tuple(jnp.asarray(np.asarray(part, np.float64)) for part in parts)
-            for parts in (self.weights, self.biases)
-        )
-        return Chain(weights, biases, self.activation, self.precision)
+        """The same in float64, as NumPy's arrays."""
+        return jax.tree.map(lambda part: np.asarray(part, np.float64), self)
+
+    def take(self, draws: np.ndarray) -> Chain:
+        """Some of the networks, by number."""
+        return jax.tree.map(lambda part: part[draws], self)
+
+
+def deployed(numbers: np.ndarray) -> np.ndarray:
+    """Numbers in the precision that JAX takes them in, whatever they are kept as."""
+    return np.asarray(numbers, jax.dtypes.canonicalize_dtype(numbers.dtype))
 
 
 def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
@@ -66,8 +70,7 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
         outputs = function.likelihood.network_outputs(len(function.columns.outputs))
         if function.likelihood.scales_targets:
             outputs = len(function.columns.outputs)
-        # deployed as JAX takes them, whatever numbers they are kept as
-        leaves = by_leaf(network, np.asarray(jnp.asarray(function.draws)))
+        leaves = by_leaf(network, deployed(function.draws))
     else:
         network, scaling = function, None
         arrays = eqx.filter(network, eqx.is_inexact_array)

@@ -7,7 +7,7 @@ jax.numpy's alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Any
@@ -189,6 +189,13 @@ class Rows(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return len(self.array)
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self[place] for place in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Refused: numpy would otherwise index its way to an end that traced rows do not have."""
+        raise TypeError("rows that are traced have no numbers")
 
     def __getitem__(self, key: Any) -> Rows:
         if isinstance(key, str):

@@ -15,7 +15,6 @@ import numpy as np
 
 # points that slopes are followed from in one call
 STARTS = 2048
-SLOTS = 64
 # again in the worst boxes of a call, each time that twice as many calls were made, from this one on
 HUNTED_BOXES = 16
 HUNTED_CALL = 8
@@ -30,6 +29,8 @@ class Task(Protocol):
     tolerance: float
     work: int
     """Boxes enclosed in one call: few where one is much work."""
+    slots: int
+    """Networks they are of, at most."""
 
     def enclose(
         self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
@@ -108,8 +109,7 @@ def search(
     """
     if not networks:
         return Found(np.zeros(0))
-    slots = min(SLOTS, 1 << max(0, networks - 1).bit_length())
-    lanes = max(1, task.work // slots)
+    slots, lanes = task.slots, max(1, task.work // task.slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
     share = np.full(len(low), 1 / len(low))

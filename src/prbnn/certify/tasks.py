@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.certify import forms, layered
-from prbnn.certify.chains import Chain, chain_of
+from prbnn.certify.chains import Chain, chain_of, deployed
 from prbnn.certify.forms import DOUBLE, Form
 from prbnn.certify.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
@@ -26,6 +26,7 @@ from prbnn.posterior.draws import Posterior
 
 # steps of the gradient search, each shorter than the one before
 STEPS = 12
+SLOTS = 64
 
 
 class Link(NamedTuple):
@@ -119,14 +120,15 @@ class Enclosed:
 class RuleTask:
     """One rule on every draw of a posterior.
 
-    `load` takes the draws of another posterior with the same network and scaling; programs are compiled
-    once for both.
+    `load` takes the draws of another posterior with the same network and scaling, however many;
+    programs are compiled once.
     """
 
     work = 2048
 
     def __init__(self, posterior: Posterior, rule: Rule, rows: int | None, tolerance: float):
         self.rule, self.tolerance = rule, tolerance
+        self.slots = min(SLOTS, 1 << max(0, len(posterior) - 1).bit_length())
         self.network, self.likelihood = posterior.network, posterior.likelihood
         self.size = posterior.draws.shape[1]
         columns, scaling = posterior.columns, posterior.scaling
@@ -158,30 +160,21 @@ class RuleTask:
         self._hunted = eqx.filter_jit(self._hunt_all)
 
     def load(self, posterior: Posterior) -> None:
-        """Take the draws of a posterior, filled up so that similar numbers share one program."""
-        count = len(posterior)
-        filled = posterior.take(np.minimum(np.arange(_bucket(count)), count - 1))
-        self.vectors = jnp.asarray(filled.vectors, float)
-        chain = chain_of(filled)[0]
-        with jax.enable_x64(True):
-            self.chain = chain.doubled()
+        """Take the draws of a posterior; they stay on the host, where any number may be picked from."""
+        self.vectors = deployed(posterior.vectors)
+        self.chain = chain_of(posterior)[0].doubled()
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
         with jax.enable_x64(True):
-            found = self._run(
-                self.chain, jnp.asarray(networks), jnp.asarray(low), jnp.asarray(high)
-            )
+            found = self._run(self.chain.take(networks), jnp.asarray(low), jnp.asarray(high))
             return tuple(np.asarray(part) for part in found)
 
-    def _enclose_all(self, chain: Chain, networks: Array, low: Array, high: Array):
-        weights = tuple(part[networks] for part in chain.weights)
-        biases = tuple(part[networks] for part in chain.biases)
-
+    def _enclose_all(self, chain: Chain, low: Array, high: Array):
         def slot(weights: tuple, biases: tuple, low: Array, high: Array):
             network = layered.Network(weights, biases, chain.activation, chain.precision)
             return jax.vmap(lambda a, b: self._enclose(network, a, b))(low, high)
 
-        return jax.vmap(slot)(weights, biases, low, high)
+        return jax.vmap(slot)(chain.weights, chain.biases, low, high)
 
     def _enclose(self, network: layered.Network, low: Array, high: Array):
         swept = np.array(self.question.swept, int)
@@ -231,7 +224,7 @@ class RuleTask:
         x = group.points.reshape(slots, lanes, inputs)
         bare = eqx.tree_at(lambda rule: rule.known, bound, {})
         model = self.network, self.likelihood, self.size
-        vectors = self.vectors[np.asarray(networks)]
+        vectors = self.vectors[networks]
         return np.asarray(_deployed(model, bare, self.frame, vectors, x, known))
 
     def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -241,7 +234,7 @@ class RuleTask:
         # the middle of a box is the first of its starts
         starts[0] = 0.5
         begin = ends[0] + (ends[1] - ends[0]) * jnp.asarray(starts, float)
-        found = self._hunted(self.vectors[np.asarray(networks)], *ends, begin)
+        found = self._hunted(self.vectors[networks], *ends, begin)
         # back in the user's units the box has the last word
         return np.clip(np.asarray(found, np.float64) * scale + shift, low, high)
 
@@ -286,15 +279,6 @@ def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
     if level is None:
         return [score]
     return [score, lambda x, known: jnp.ravel(_inside(level(Traced(frame), x), known))]
-
-
-def _bucket(count: int) -> int:
-    """A number of draws that similar numbers share.
-
-    >>> _bucket(3), _bucket(1000)
-    (64, 1024)
-    """
-    return max(64, 1 << (count - 1).bit_length())
 
 
 @eqx.filter_jit

@@ -128,6 +128,7 @@ def _layers(pairs: Sequence, activation: str) -> Layers:
 class _Task:
     """A linear property of one network's outputs."""
 
+    slots = 1
     tolerance = 0.0
     work = 2 * BLOCK * CORES
 
