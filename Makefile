@@ -19,7 +19,7 @@ test: $(READY)  ## what CI runs: lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check --python $(VENV)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(READY)  ## the statistical bars of simulation 2 over ten data sets
 	$(BIN)/python -m pytest -m slow

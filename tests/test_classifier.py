@@ -39,6 +39,7 @@ from prbnn import (
     Laplace,
     PRBNNClassifier,
 )
+from tests.marks import quick
 
 # short fits say that their budget was spent, and are right
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -351,7 +352,7 @@ def both_groups(dose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return one, zero
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", quick(ENGINES, "bbb", "sghmc"))
 def test_no_stored_draw_of_any_engine_breaks_a_rule_on_fresh_points(
     name: str, trial: Trial
 ) -> None:

@@ -26,6 +26,7 @@ from prbnn import (
 )
 from prbnn.model.built import built_in
 from tests.contracts.test_engines import QUICK
+from tests.marks import quick
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -45,13 +46,7 @@ RULES = [
 SHORT: dict[str, Any] = {"tempering": 0.2, "steps": 60, "draws": 20, "random_state": 1}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("bbb", "nuts", "dropout") else pytest.param(name, marks=pytest.mark.slow)
-        for name in QUICK
-    ],
-)
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "sghmc", "dropout"))
 def test_every_engine_draws_functions_that_obey(name: str) -> None:
     engine, steps = QUICK[name]
     solution = fit(

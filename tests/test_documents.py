@@ -14,7 +14,8 @@ from tests.pages import Ran, blocks, run_python, run_shell, words
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+README, PROOFS = ROOT / "README.md", DOCS / "proofs.md"
+PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 ENGINEER = DOCS / "tutorial-engineer.md"
 
 SCIENTIST = DOCS / "tutorial-data-scientist.md"
@@ -22,6 +23,8 @@ RESEARCHER = DOCS / "tutorial-researcher.md"
 
 # what the quick tests put in place of the budgets that pages state
 SHORTER = {
+    README: {"    random_state=0,\n)": "    random_state=0, tempering=0.2, steps=1500, draws=100)"},
+    PROOFS: {"    draws=100,": "    draws=20, steps=1500,"},
     RESEARCHER: {
         "NUTS(chains=4, keep=250), steps=1000": "NUTS(chains=2, keep=20, doublings=3), steps=40"
     },
@@ -44,13 +47,24 @@ def name(page):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
+    follow(page, SHORTER.get(page, {}))
+
+
+def follow(page, shorter):
     space: dict = {}
     for code, _ in blocks(page, "python"):
-        for stated, quick in SHORTER.get(page, {}).items():
+        for stated, quick in shorter.items():
             code = code.replace(stated, quick)
         run_python(code, space, page.name)
     if "model" in space:
         assert all(rule.stored_share == 0 for rule in space["model"].knowledge_report_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [README, PROOFS], ids=name)
+def test_python_blocks_run_as_they_stand(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    follow(page, {})
 
 
 @pytest.mark.parametrize("page", SHORTER, ids=name)

@@ -344,6 +344,7 @@ def test_a_rule_that_is_true_costs_nothing(obedient: PRBNNSequenceRegressor, fre
     assert explained(obedient, fresh)[0] > 0.85
 
 
+@pytest.mark.slow
 def test_a_soft_rule_is_kept_the_more_it_weighs(
     priced: PRBNNSequenceRegressor, known: Walks, fresh: Walks
 ) -> None:

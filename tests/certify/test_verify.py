@@ -220,6 +220,7 @@ def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_no_number_is_not_proved() -> None:
     task: Any = SimpleNamespace(
+        slots=1,
         tolerance=0.0,
         work=4,
         enclose=lambda ids, low, high: (np.full(low.shape[:2], np.nan), low, high - low),

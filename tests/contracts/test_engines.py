@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -36,10 +38,12 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
+from prbnn.fit import plan_of, start
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import ALL_KINDS, Engine
 from prbnn.knowledge.rules import Rule
 from prbnn.solution import Solution
+from prbnn.training import run_chunk
 
 QUICK: dict[str, tuple[Engine, int]] = {
     "bbb": (BayesByBackprop(draws=3), 60),
@@ -134,13 +138,7 @@ def test_every_rule_at_every_strength(name: str, kind: str, rows: tuple) -> None
 
 
 # the other engines share their loss with one of these; all are in the slow grid above
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("bbb", "nuts") else pytest.param(name, marks=pytest.mark.slow)
-        for name in QUICK
-    ],
-)
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "sghmc"))
 def test_every_rule_at_some_strength(name: str, rows: tuple) -> None:
     kinds, shift = QUICK[name][0].honours, list(QUICK).index(name)
     rules = [
@@ -160,7 +158,7 @@ def test_a_strength_it_cannot_keep_is_refused_by_name(name: str, kind: str, rows
         assert repr(name) in str(told.value)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "dropout", "laplace", "ensemble"))
 def test_a_price_pulls_the_posterior_to_where_the_rule_holds(name: str, rows: tuple) -> None:
     high = AtLeast(1.5, name="high")
     steps = {"nuts": 150, "sghmc": 2000}.get(name, 1500)
@@ -197,13 +195,22 @@ def test_how_many_draws_there_are(name: str, rows: tuple) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_is_compiled_again_for_other_numbers(name: str, rows: tuple) -> None:
-    from prbnn.training import run_chunk
-
     x, y = rows
     fitted(name, rows, [AtLeast(-0.4).soft(1.0)], seed=1)
     before = run_chunk._cached._cache_size()
     fitted(name, (x + 1, 2 * y), [AtLeast(-0.7).soft(2.0)], seed=2)
     assert run_chunk._cached._cache_size() == before
+
+
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "sghmc"))
+def test_one_program_trains_from_the_first_chunk_to_the_last(name: str, rows: tuple) -> None:
+    """What a chunk hands on is of the very types that the first one was given."""
+    task = fitted(name, rows, [AtLeast(-0.4), AtMost(3).soft(1.0)]).fitted.task
+    first = start(task.engine, task.problem, task.enforcement, jax.random.key(0))
+    parts = (task.engine, task.problem, task.enforcement, task.data)
+    last, _ = run_chunk(*parts, plan_of(task, 10), first, jnp.asarray(1, jnp.int32), None)
+    types = [[each.aval for each in jax.tree.leaves(carry)] for carry in (first, last)]
+    assert types[0] == types[1]
 
 
 def test_an_options_mistake_is_told_by_engine_and_name() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.marks import quick
 from tests.report import plant
 from tests.report.browser import Browser, chromium
 
@@ -303,7 +304,7 @@ def test_bands_that_are_too_narrow_are_told(subject: Subject, found: Findings) -
     assert any("too narrow" in each.text and each.remedy for each in verdict(subject, narrow))
 
 
-@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "<c>")])
+@pytest.mark.parametrize("classes", quick([("no", "yes"), ("a", "b", "<c>")], ("a", "b", "<c>")))
 def test_a_classifier_gets_probabilities(classes: tuple[str, ...]) -> None:
     generator = np.random.default_rng(0)
     dose = generator.uniform(0, 1, (150, 1))

@@ -28,6 +28,7 @@ from prbnn.enforcement.pressure import RESPONSE
 from prbnn.inference.engine import Engine
 from prbnn.knowledge.rules import Rule
 from prbnn.solution import Solution
+from tests.marks import quick
 from tests.truths.problems import close, constant
 
 STRENGTHS = {
@@ -112,9 +113,10 @@ class TestOneNumber:
             {"above", "below"} if status == "infeasible" else set()
         )
 
-    @pytest.mark.parametrize("strength", ["on average", "hard", "hard, tolerance"])
-    @pytest.mark.parametrize("engine", [SGHMC(), NUTS()], ids=["sghmc", "nuts"])
-    def test_samplers_too(self, engine: Engine, strength: str) -> None:
+    @pytest.mark.parametrize("strength", quick(["on average", "hard", "hard, tolerance"], "hard"))
+    @pytest.mark.parametrize("name", ["sghmc", "nuts"])
+    def test_samplers_too(self, name: str, strength: str) -> None:
+        engine = {"sghmc": SGHMC(), "nuts": NUTS()}[name]
         strict = STRENGTHS[strength]
         rules = [strict(AtLeast(1, name="above")), strict(AtMost(0, name="below"))]
         rules += [strict(AtMost(3, name="roof")), *PRICES]
@@ -124,7 +126,7 @@ class TestOneNumber:
 class TestCurves:
     """Rules on parts of a range, beside rules that hold and rules that bind but can be met."""
 
-    @pytest.mark.parametrize("strength", ["hard", "hard, tolerance"])
+    @pytest.mark.parametrize("strength", quick(["hard", "hard, tolerance"], "hard"))
     def test_bounds_where_regions_overlap(self, strength: str) -> None:
         strict = STRENGTHS[strength]
         rules = [
@@ -137,7 +139,7 @@ class TestCurves:
         ]
         told(fit_rising(rules), "above", "below")
 
-    @pytest.mark.parametrize("strength", ["on average", "hard", "hard, tolerance"])
+    @pytest.mark.parametrize("strength", quick(["on average", "hard", "hard, tolerance"], "hard"))
     def test_slopes(self, strength: str) -> None:
         """Rising and falling can be flat together; falling and steep cannot."""
         strict = STRENGTHS[strength]
@@ -149,7 +151,7 @@ class TestCurves:
         ]
         told(fit_rising(rules), "falls", "steep")
 
-    @pytest.mark.parametrize("strength", ["hard", "hard, tolerance"])
+    @pytest.mark.parametrize("strength", quick(["hard", "hard, tolerance"], "hard"))
     def test_three_rules_of_which_any_two_can_hold(self, strength: str) -> None:
         strict = STRENGTHS[strength]
         rules = [

@@ -30,6 +30,7 @@ from prbnn.knowledge.rules import Rule
 from prbnn.solution import Solution
 from prbnn.task import prepare
 from prbnn.training import run_chunk
+from tests.marks import quick
 from tests.truths.problems import LINE_NOISE, LINE_X, LINE_Y, close, constant
 
 CHAINS = {
@@ -79,7 +80,7 @@ def within_error(solution: Solution, values: np.ndarray, answer: float) -> None:
     assert abs(values.mean() - answer) < ERRORS * error, (values.mean(), answer, error)
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", quick(CHAINS, "sghmc"))
 class TestHinge:
     """p = N(-.5, 1), f = min(0, w)."""
 
@@ -131,7 +132,7 @@ class TestChance:
             fit(constant, knowledge=[AtLeast(0).probably(0.95)], inference=engine)
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", quick(CHAINS, "sghmc"))
 class TestLine:
     def test_the_posterior(self, name: str) -> None:
         solution = line_under((), name)
@@ -255,7 +256,10 @@ def uniformity(truths: np.ndarray, draws: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("engine", "steps"),
-    [(NUTS(chains=1, keep=DRAWS), 1000), (SGHMC(chains=1, keep=DRAWS), 12_000)],
+    [
+        pytest.param(NUTS(chains=1, keep=DRAWS), 1000, marks=pytest.mark.slow),
+        (SGHMC(chains=1, keep=DRAWS), 12_000),
+    ],
     ids=["nuts", "sghmc"],
 )
 def test_calibration_over_the_prior(engine: Engine, steps: int) -> None:

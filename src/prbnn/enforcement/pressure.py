@@ -119,7 +119,7 @@ class Enforcement(eqx.Module):
             smooth=dual,
             reach=zeros + 1,
             held=zeros,
-            reference=jnp.full((3, len(self.kinds)), jnp.inf),
+            reference=jnp.full((3, len(self.kinds)), jnp.inf, zeros.dtype),
             pushed=zeros,
             stalled=zeros,
             step=jnp.zeros(()),
