@@ -352,7 +352,7 @@ def both_groups(dose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return one, zero
 
 
-@pytest.mark.parametrize("name", quick(ENGINES, "bbb", "sghmc"))
+@pytest.mark.parametrize("name", quick(ENGINES, "bbb"))
 def test_no_stored_draw_of_any_engine_breaks_a_rule_on_fresh_points(
     name: str, trial: Trial
 ) -> None:
@@ -393,6 +393,7 @@ def test_rules_name_classes_by_their_labels(three: PRBNNClassifier) -> None:
     assert names == ["longer is taller", "the long are not small"]
 
 
+@pytest.mark.slow
 def test_of_two_classes_the_second_may_be_named_or_not(
     plain: PRBNNClassifier, trial: Trial
 ) -> None:
@@ -446,7 +447,10 @@ def coins() -> tuple[np.ndarray, np.ndarray]:
     return x, generator.random(12) < expit(0.7 * x + 0.3)
 
 
-@pytest.mark.parametrize(("ceiling", "share"), [(1.0, (1.0, 1.0)), (0.75, (0.05, 0.6))])
+@pytest.mark.parametrize(
+    ("ceiling", "share"),
+    [pytest.param(1.0, (1.0, 1.0), marks=pytest.mark.slow), (0.75, (0.05, 0.6))],
+)
 def test_logistic_regression_is_the_exact_posterior_given_the_rule(
     coins, ceiling: float, share: tuple[float, float]
 ) -> None:

@@ -24,10 +24,6 @@ RESEARCHER = DOCS / "tutorial-researcher.md"
 # what the quick tests put in place of the budgets that pages state
 SHORTER = {
     README: {"    random_state=0,\n)": "    random_state=0, tempering=0.2, steps=1500, draws=100)"},
-    PROOFS: {"    draws=100,": "    draws=20, steps=1500,"},
-    RESEARCHER: {
-        "NUTS(chains=4, keep=250), steps=1000": "NUTS(chains=2, keep=20, doublings=3), steps=40"
-    },
 }
 QUICK_FIT = {
     "prbnn fit": "--steps 300 --draws 50 --hidden 8 --no-plain",
@@ -42,8 +38,10 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-# the data scientist's has nine fits; it is run as it stands, among the slow tests
-@pytest.mark.parametrize("page", [page for page in PAGES if page != SCIENTIST], ids=name)
+# long ones are run as they stand, among the slow tests
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in (SCIENTIST, RESEARCHER, PROOFS)], ids=name
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files

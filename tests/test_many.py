@@ -60,6 +60,7 @@ def test_training_side_by_side_is_training_one_by_one(inference):
         assert solution.steps == alone.steps == 60
 
 
+@pytest.mark.slow
 def test_rules_are_enforced_side_by_side_too():
     rules = [Increasing("a"), AtLeast(0)]
     both = train_many(tasks(knowledge=rules), 60, task_seeds=SEEDS, draws=20)

@@ -447,6 +447,7 @@ def test_a_clone_has_the_same_parameters_and_nothing_learned(
 # --- long training -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_long_training_of_an_lstm_neither_breaks_nor_collapses(known: Walks, fresh: Walks) -> None:
     model = small(network=LSTM(units=6, hidden=()), steps=4000)
     model.fit(known.x, known.y, static=known.rate)

@@ -53,6 +53,7 @@ def test_monotone_but_for_a_corner(inputs: int) -> None:
     assert np.all((point >= 0) & (point <= 1))
 
 
+@pytest.mark.slow
 def test_a_smooth_saddle() -> None:
     """y = tanh(a) (b - limit): rising in a where b is above the limit."""
     rows = unit_rows(2)

@@ -19,6 +19,7 @@ from prbnn.model.networks import Dense, Layers
 from tests.certify import test_activations, test_programs
 from tests.certify.sampled import Trial, deployed, enclosed, network_of, points_of, strays
 from tests.certify.test_bounds import hunted
+from tests.marks import quick
 
 Patch = pytest.MonkeyPatch
 
@@ -273,6 +274,14 @@ MUTATIONS: dict[str, Callable[[Patch], Any]] = {
 }
 
 
+LONG = {
+    "a_line_compared_at_its_ends_alone",
+    "no_rounding_in_a_network",
+    "no_unit",
+    "relu_above_too_low",
+}
+
+
 class Untouched:
     """Patches nothing: the same checks on what is there."""
 
@@ -281,7 +290,7 @@ class Untouched:
     def setitem(self, *_: Any) -> None: ...
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", quick(MUTATIONS, *(set(MUTATIONS) - LONG)))
 def test_a_mistake_made_on_purpose_is_found(name: str, monkeypatch: Patch) -> None:
     assert MUTATIONS[name](monkeypatch)
 

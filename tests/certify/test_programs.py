@@ -139,7 +139,7 @@ def wrong_formulas(count: int, seed: int = 0) -> list[str]:
 
 
 def test_random_formulas_are_enclosed() -> None:
-    assert not wrong_formulas(120)
+    assert not wrong_formulas(40)
 
 
 @pytest.mark.slow

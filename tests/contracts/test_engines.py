@@ -138,7 +138,7 @@ def test_every_rule_at_every_strength(name: str, kind: str, rows: tuple) -> None
 
 
 # the other engines share their loss with one of these; all are in the slow grid above
-@pytest.mark.parametrize("name", quick(QUICK, "bbb", "sghmc"))
+@pytest.mark.parametrize("name", quick(QUICK, "bbb"))
 def test_every_rule_at_some_strength(name: str, rows: tuple) -> None:
     kinds, shift = QUICK[name][0].honours, list(QUICK).index(name)
     rules = [

@@ -227,6 +227,7 @@ def small(**options) -> PRBNNRegressor:
     return PRBNNRegressor(**{**settings, **options})
 
 
+@pytest.mark.slow
 def test_outliers_pull_little_where_tails_are_heavy() -> None:
     """One row in eight is 20 noises off, all to the same side."""
     generator = np.random.default_rng(0)

@@ -40,6 +40,7 @@ def test_values_are_told_apart_by_chain() -> None:
     assert by_chain(np.arange(6), 2).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+@pytest.mark.slow
 def test_a_line_mixes_and_chains_pulled_apart_do_not(line: Solution) -> None:
     from prbnn.posterior.diagnostics import diagnose
 

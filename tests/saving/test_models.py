@@ -17,6 +17,7 @@ import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from tests.marks import quick
 
 from prbnn import (
     GRU,
@@ -139,11 +140,7 @@ CASES = {
 
 
 # engines differ in how they find draws, and files in nothing but the draws
-LONG = {"dropout by input", "svgd fixed noise", "laplace counts", "sghmc", "nuts", "three classes"}
-EVERY = [
-    pytest.param(case, marks=[pytest.mark.slow] if case in {*LONG, "lstm of arrays"} else [])
-    for case in CASES
-]
+EVERY = quick(CASES, "bbb", "by construction", "ensemble student", "gru of a table", "two classes")
 
 
 @cache

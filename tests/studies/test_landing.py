@@ -103,6 +103,7 @@ def test_warnings_are_calibrated_on_flights_that_neither_trained_nor_tested(sour
     assert found.rule_breaking_strange == 1.0
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_writes_records(monkeypatch, tmp_path):
     fit = study.fit
     monkeypatch.setattr(study, "fit", lambda *args, **options: fit(*args, **SMALL))

@@ -158,6 +158,7 @@ class TestCommand:
         for expected in ("[0.0037 -> 0.0017]", "[0.0450 -> 0.0212]", "off lowers power"):
             assert expected in result.output
 
+    @pytest.mark.slow
     def test_recorded_plants(self, quick, tmp_path):
         rows = hourly(240)
         for row in rows:

@@ -128,6 +128,7 @@ def quick_choices(tasks, seeds):
     return [Chosen(0.2, {})] * len(tasks)
 
 
+@pytest.mark.slow
 def test_the_engine_table_on_a_made_up_table(quick):
     said = []
     (records,) = uci.engine_table([made_up()], ["bbb"], 2, said.append)

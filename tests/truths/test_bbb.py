@@ -171,6 +171,7 @@ class TestConditionedLine:
         close(draws.mean(axis=0), [0.041914, -0.041740], 3e-2)
         close(draws.std(axis=0), [0.039364, 0.230740], 3e-2)
 
+    @pytest.mark.slow
     def test_two_rules_together(self, exact):
         rules = [SlopeBetween("x", lower=-0.45), AtMost(1, where={"x": 0})]
         kept, acceptance = exact.condition(rules, tolerance=0.0)

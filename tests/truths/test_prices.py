@@ -83,6 +83,7 @@ def agree(predicted: float, won: float, error: float, curved: float) -> None:
 
 
 class TestHinge:
+    @pytest.mark.slow
     def test_the_optimum_moves_as_the_prices_say(self, asked: list[Solution]) -> None:
         """Differences either side have no term of second order: only the dual's own 2 % is left.
 
