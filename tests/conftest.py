@@ -1,11 +1,16 @@
-"""Before JAX starts: tests compile many small programs that run briefly, so compile them lightly."""
+"""Before JAX starts: quick tests compile many small programs that run briefly, so compile them lightly.
+
+`make test-slow` sets XLA_FLAGS to nothing: slow tests run what users run.
+"""
 
 import os
 from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
 MOST_MAPS = 25_000
 
