@@ -125,7 +125,7 @@ class Certifier:
             return RuleCertificate(rule.label, "everywhere", sure, 0.0, (), 0.0, how, 0.0), 0.0
         try:
             if place not in self._tasks:
-                self._tasks[place] = RuleTask(posterior, rule, self.rows, self.tolerance)
+                self._tasks[place] = RuleTask(self._template, rule, self.rows, self.tolerance)
         except NotEnclosedError as error:
             why = f"cannot be proved: {error}"
             spent = time.monotonic() - began

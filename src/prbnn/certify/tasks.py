@@ -26,6 +26,7 @@ from prbnn.posterior.draws import Posterior
 
 # steps of the gradient search, each shorter than the one before
 STEPS = 12
+# networks in one call, at most
 SLOTS = 64
 
 
