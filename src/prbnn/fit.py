@@ -27,7 +27,7 @@ from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
 from prbnn.solution import Progress, Result, Solution
 from prbnn.task import Enforce, Task, check_count, number, prepare, seeds
-from prbnn.training import Carry, Data, Means, Plan, run_chunk
+from prbnn.training import Carry, Data, Means, Plan, begin, run_chunk
 
 RAW_DRAWS = 1000
 EVERY_DRAW = 10**9
@@ -131,7 +131,7 @@ def fit(
 def start(engine: Engine, problem: Problem, enforcement: Enforcement, key: Array) -> Carry:
     """Everything as it is before the first step."""
     state = engine.init(problem, jax.random.fold_in(key, START))
-    return Carry(state, enforcement.init(), key, jnp.zeros((), int))
+    return begin(engine, problem, state, key, enforcement.init())
 
 
 def train(

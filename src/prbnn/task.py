@@ -31,14 +31,14 @@ from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
-from prbnn.training import Data, pad
+from prbnn.training import Data, pad, worst_points
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
 Enforce = Literal["training", "construction"]
 
 # points of a rule's region over one input, and over several; a step tries a block of them
 POOL_POINTS = 1024
-SURFACE_POOL = 16_384
+SURFACE_POOL = 131_072
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
 # at how many points of each region limits that are built are compared with each other
@@ -177,6 +177,7 @@ def prepare(
             tempering,
             engine.block,
             gradual=layout is not None,
+            searched=worst_points(engine, problem) > 0,
         ),
         data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
         rules=rules,

@@ -19,7 +19,7 @@ from prbnn.enforcement.pressure import Enforcement, enforcement_of
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Batch, Problem
 from prbnn.model.weights import unflatten
-from prbnn.training import Carry, Data, Plan, run_chunk
+from prbnn.training import Data, Plan, begin, run_chunk
 
 CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05)
 FALLBACK = 0.2
@@ -111,7 +111,7 @@ def race(engine: Engine, entry: Entry) -> Array:
         run = eqx.tree_at(lambda p: p.tempering, problem, tempering)
         train = data._replace(weight=data.weight * (1 - held))
         start = engine.init(run, jax.random.fold_in(key, 2))
-        carry = Carry(start, enforcement.init(), key, jnp.zeros((), int))
+        carry = begin(engine, run, start, key, enforcement.init())
         carry, _ = run_chunk(engine, run, enforcement, train, plan, carry, jnp.asarray(STEPS), None)
         rows = Batch(train.x, train.y, train.weight, jnp.zeros((), int), jnp.ones(0))
         fitted = engine.finish(run, carry.engine, rows)

@@ -8,19 +8,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement import pressure as enforcing
+from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.pressure import Enforcement
+from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
 from prbnn.inference.engine import Engine, Pace
 from prbnn.inference.problem import Batch, Problem
 
 SETTLED_RATE = 0.002
 # a learning rate above this share of the full one still searches
 SEARCHING = 0.5
-# functions tried on whole pools after a chunk, where a pool has more than so many blocks
+# functions tried after a chunk where pools are wide, and at how many points of each pool
 CALIBRATION = 16
-WIDE = 16
+SEARCHED = 16_384
 
 
 class Data(NamedTuple):
@@ -48,6 +50,7 @@ class Carry(NamedTuple):
     enforcement: enforcing.State
     key: Array
     step: Array
+    worst: Int[Array, "groups worst"]
 
 
 class Means(NamedTuple):
@@ -89,29 +92,46 @@ def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
     )
 
 
+def begin(
+    engine: Engine, problem: Problem, state: Any, key: Array, duals: enforcing.State
+) -> Carry:
+    """Everything as it is before the first step, once an engine has its first state."""
+    worst = first_worst(problem.knowledge, worst_points(engine, problem))
+    return Carry(state, duals, key, jnp.zeros((), int), worst)
+
+
+def worst_points(engine: Engine, problem: Problem) -> int:
+    """At how many of the worst points a step tries hard rules; a sampler's density may not move."""
+    return 0 if engine.block > 1 else worst_width(problem.knowledge, problem.points_width)
+
+
 def pick(
-    problem: Problem, data: Data, key: Array, batch_size: int | None, step: Array, softness: Array
+    problem: Problem, data: Data, carry: Carry, key: Array, batch_size: int | None, softness: Array
 ) -> Batch:
     """All rows, or a random batch scaled up to them; and a block of the rules' points.
 
     Points come in low-discrepancy order, so any block is spread over the region; blocks take turns.
     """
     start = jnp.zeros((), int)
+    worst = carry.worst if carry.worst.shape[1] else None
     if problem.knowledge is not None:
         size = problem.knowledge.groups[0].points.shape[0]
-        start = step % max(1, size // problem.points_width) * problem.points_width
+        width = problem.points_width - carry.worst.shape[1]
+        start = carry.step % max(1, size // width) * width
     if batch_size is None or batch_size >= data.x.shape[0]:
-        return Batch(data.x, data.y, data.weight, start, softness)
+        return Batch(data.x, data.y, data.weight, start, softness, worst)
     rows_key = jax.random.fold_in(key, 1)
     index = (jax.random.uniform(rows_key, (batch_size,)) * data.count).astype(int)
     weight = data.weight[index] * (data.count / batch_size)
-    return Batch(data.x[index], data.y[index], weight, start, softness)
+    return Batch(data.x[index], data.y[index], weight, start, softness, worst)
 
 
-def _has_wide_pools(problem: Problem) -> bool:
-    """Whether a rule has many more points than a step tries, as over several inputs."""
-    pools = () if problem.knowledge is None else problem.knowledge.groups
-    return any(group.points.shape[0] > WIDE * problem.points_width for group in pools)
+def _worst(problem: Problem, carry: Carry, batch: Batch, measured: Measured) -> Array:
+    """The worst points that are known, after a step."""
+    if problem.knowledge is None or batch.worst is None or measured.heat is None:
+        return carry.worst
+    heat = jnp.mean(measured.heat, axis=0)
+    return kept_worst(problem.knowledge, batch.worst, batch.points_start, heat)
 
 
 @eqx.filter_jit
@@ -131,7 +151,7 @@ def run_chunk(
         carry, sums = state
         key = jax.random.fold_in(carry.key, carry.step)
         softness = enforcement.softness(carry.enforcement, carry.step / (0.6 * plan.steps))
-        batch = pick(problem, data, key, batch_size, carry.step, softness)
+        batch = pick(problem, data, carry, key, batch_size, softness)
         settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
         rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
         pace = Pace(rate, jnp.minimum(carry.step / plan.settle_start, 1.0), settled)
@@ -152,16 +172,27 @@ def run_chunk(
             jnp.asarray(float(info.measured.f.shape[0])),
         )
         return (
-            Carry(engine_state, duals, carry.key, carry.step + 1),
+            Carry(
+                engine_state,
+                duals,
+                carry.key,
+                carry.step + 1,
+                _worst(problem, carry, batch, info.measured),
+            ),
             jax.tree.map(jnp.add, sums, now),
         )
 
     rules = jnp.zeros(len(enforcement.kinds))
     zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules, jnp.zeros(()))
     carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
-    if _has_wide_pools(problem) and "share" in enforcement.kinds and engine.block == 1:
+    if problem.knowledge is not None and carry.worst.shape[1]:
         key = jax.random.fold_in(jax.random.fold_in(carry.key, carry.step), CALIBRATION)
         draws = engine.draws_of(problem, key, carry.engine, CALIBRATION)
-        anywhere = problem.broken_anywhere(jnp.concatenate(draws, axis=1))
-        carry = carry._replace(enforcement=enforcement.calibrate(carry.enforcement, anywhere))
+        size = problem.knowledge.groups[0].points.shape[0]
+        part = jax.random.randint(jax.random.fold_in(key, 1), (), 0, max(1, size // SEARCHED))
+        anywhere, worst = problem.search(
+            jnp.concatenate(draws, axis=1), carry.worst, part * SEARCHED, min(size, SEARCHED)
+        )
+        duals = enforcement.calibrate(carry.enforcement, anywhere)
+        carry = carry._replace(enforcement=duals, worst=worst)
     return carry, jax.tree.map(lambda total: total / steps, sums)

@@ -9,6 +9,7 @@ import pytest
 from prbnn import AtLeast, Gaussian, Increasing
 from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.pressure import LEAST_REACH, Enforcement, State, enforcement_of
+from prbnn.enforcement.worst import first_worst
 from prbnn.inference.problem import INSIDE, Batch
 from prbnn.model.networks import MLP
 from prbnn.model.priors import Normal
@@ -92,8 +93,11 @@ def test_training_stays_inside_over_several_inputs(inputs: int, inside: float) -
     assert float(measured.f[1]) == pytest.approx(0.0)
 
 
-def test_functions_that_break_a_rule_anywhere_are_counted_on_the_whole_pool() -> None:
+def test_functions_that_break_a_rule_are_counted_on_a_large_part_of_the_pool() -> None:
     problem = task(3).problem
     obeys = jnp.zeros_like(problem.start)
     breaks = obeys.at[-1 - problem.likelihood_start.size].set(-1.0)
-    assert problem.broken_anywhere(jnp.stack([obeys, breaks])).tolist() == [0.0, 0.5]
+    none = first_worst(problem.knowledge, 8)
+    share, worst = problem.search(jnp.stack([obeys, breaks]), none, jnp.asarray(512), 1024)
+    assert share.tolist() == [0.0, 0.5]
+    assert worst.shape == none.shape

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.knowledge.binding import BoundKnowledge
 
@@ -20,12 +20,14 @@ class Measured(NamedTuple):
 
     `f` is what pressure multiplies, higher is better; `broken` is the strict verdict: 1 where the
     function breaks the rule at some point (a share of points for ``probably(of="points")``);
-    `depth` is how far outside it is there.
+    `depth` is how far outside it is there. `heat` is by how much it breaks the rule at each point,
+    where the worst ones are tried.
     """
 
     f: Float[Array, " rules"]
     broken: Float[Array, " rules"]
     depth: Float[Array, " rules"]
+    heat: Float[Array, "rules points"] | None = None
 
 
 def measure(
@@ -35,8 +37,11 @@ def measure(
     width: int | None = None,
     softness: Array | float | None = 0.01,
     inside: float = 0.0,
+    worst: Int[Array, "groups worst"] | None = None,
 ) -> Measured:
     """Score one drawn function on (a block of) each rule's points.
+
+    Where the ``worst`` points are known, hard rules without a tolerance are tried there too.
 
     - soft, hard: f = mean of min(0, score)
       (``inside`` asks hard rules without a tolerance to stay so far inside their limit)
@@ -46,23 +51,30 @@ def measure(
       ``softness`` is one number, or one a rule; None is the indicator itself, for engines that
       need no slope
     """
-    values, broken, depth = [], [], []
+    values, broken, depth, heat = [], [], [], []
     widths = jnp.broadcast_to(jnp.asarray(1.0 if softness is None else softness), knowledge.count)
-    scores = knowledge.scores(network, start, width)
+    scores = knowledge.scores(network, start, width, worst)
     for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
+        short = score - inside if kind == "share" else score
+        if worst is not None:
+            heat.append(
+                jnp.maximum(-jnp.min(short, axis=1), 0)
+                if knowledge.has_worst(place)
+                else jnp.zeros(width)
+            )
         weights = knowledge.rule(place).component_weights
-        worst = jnp.min(score)
+        lowest = jnp.min(score)
         if kind.startswith("probable"):
-            counted = worst if kind == "probable functions" else jnp.min(score, axis=1)
+            counted = lowest if kind == "probable functions" else jnp.min(score, axis=1)
             broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
             surrogate = jnp.mean(jax.nn.sigmoid(-counted / widths[place]))
             values.append(-broken[-1] if softness is None else -surrogate)
             depth.append(jnp.mean(jnp.maximum(-counted, 0)))
             continue
-        short = score - inside if kind == "share" else score
         clipped = score if kind == "average" else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
         values.append(jnp.mean(at_points))
-        broken.append((worst < -CHECK_TOLERANCE).astype(score.dtype))
-        depth.append(jnp.maximum(-worst, 0))
-    return Measured(jnp.stack(values), jnp.stack(broken), jnp.stack(depth))
+        broken.append((lowest < -CHECK_TOLERANCE).astype(score.dtype))
+        depth.append(jnp.maximum(-lowest, 0))
+    found = (jnp.stack(part) for part in (values, broken, depth))
+    return Measured(*found, heat=jnp.stack(heat) if heat else None)

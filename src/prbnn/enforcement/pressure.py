@@ -37,6 +37,9 @@ from prbnn.knowledge.strengths import Hard, InPrior, Kind, OnAverage, Probable, 
 # share of drawn functions that may break some hard rule before conditioning, all rules together
 REJECTION = 0.12
 SHARE_RATE = 0.003
+# Where the worst points are tried, a share far above its target raises the dual so many times faster: a
+# rule that other rules kept for it may come loose late, when its dual has long fallen
+FASTEST_RISE = 3.0
 # duals stop here, in nats per row and unit; a rule that is still broken then is infeasible
 LARGEST_SHARE_DUAL = 1e4
 LARGEST = 1e7
@@ -91,7 +94,8 @@ class State(NamedTuple):
 class Enforcement(eqx.Module):
     """Strengths of all rules as arrays; numbers are in each rule's unit.
 
-    A rule whose `active` is 0 is as good as absent, in the same program.
+    A rule whose `active` is 0 is as good as absent, in the same program. `searched` says that pools are
+    searched for their worst points.
     """
 
     kinds: tuple[Kind, ...] = eqx.field(static=True)
@@ -104,6 +108,7 @@ class Enforcement(eqx.Module):
     tempering: Float[Array, ""]
     block: int = eqx.field(static=True, default=1)
     gradual: bool = eqx.field(static=True, default=False)
+    searched: bool = eqx.field(static=True, default=False)
 
     def init(self) -> State:
         """Duals that follow a share start at one nat per row and unit; the others at nothing."""
@@ -264,7 +269,8 @@ class Enforcement(eqx.Module):
 
     def _share_update(self, state: State, moves: Array) -> State:
         target = self.target * state.reach
-        excess = jnp.clip((state.share - target) / target, -1.0, 1.0)
+        fastest = FASTEST_RISE if self.searched else 1.0
+        excess = jnp.clip((state.share - target) / target, -1.0, fastest)
         largest = LARGEST_SHARE_DUAL * self.scale
         rate = SHARE_RATE if self.block == 1 else SHARE_STEP
         dual = jnp.minimum(state.dual * jnp.exp(rate * excess), largest)
@@ -335,6 +341,7 @@ def enforcement_of(
     block: int = 1,
     *,
     gradual: bool = False,
+    searched: bool = False,
 ) -> Enforcement:
     """Read the strengths off the rules; users state them in their own units."""
     count = max(1, sum(rule.strength.kind == "share" for rule in rules))
@@ -362,4 +369,5 @@ def enforcement_of(
         tempering=jnp.asarray(tempering, float),
         block=block,
         gradual=gradual,
+        searched=searched,
     )

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement.measure import Measured, measure
+from prbnn.enforcement.worst import kept_worst
 from prbnn.knowledge.binding import BoundKnowledge
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
@@ -28,13 +29,17 @@ INSIDE = 0.02
 
 
 class Batch(NamedTuple):
-    """Rows of a step (weight 0 pads), how many rows each stands for, and where to try the rules."""
+    """Rows of a step (weight 0 pads), how many rows each stands for, and where to try the rules.
+
+    Points are those of each pool from `points_start` on, and where it is given those at `worst`.
+    """
 
     x: Float[Array, "rows inputs"]
     y: Float[Array, "rows outputs"]
     weight: Float[Array, " rows"]
     points_start: Array
     softness: Float[Array, " rules"]
+    worst: Int[Array, "groups worst"] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,7 @@ class Problem(eqx.Module):
             self.points_width,
             None if strict else batch.softness,
             self.inside,
+            batch.worst,
         )
 
     @property
@@ -134,13 +140,29 @@ class Problem(eqx.Module):
         """How far inside its limit a hard rule is trained, in its unit."""
         return 0.0 if self.knowledge is None else inside_of(self.knowledge)
 
-    def broken_anywhere(self, vectors: Float[Array, "draws vector"]) -> Float[Array, " rules"]:
-        """The share of some functions that break each rule somewhere in its whole pool of points."""
+    def search(
+        self,
+        vectors: Float[Array, "draws vector"],
+        worst: Int[Array, "groups worst"],
+        start: Array,
+        width: int,
+    ) -> tuple[Float[Array, " rules"], Int[Array, "groups worst"]]:
+        """Try some functions at ``width`` points of each pool and at the worst that are known.
+
+        The share of them that break each rule there, and the worst points after that.
+        """
         knowledge = self.knowledge
         if knowledge is None:
-            return jnp.zeros(0)
-        found = jax.lax.map(lambda v: measure(knowledge, self.function(v)).broken, vectors)
-        return jnp.mean(found, axis=0)
+            return jnp.zeros(0), worst
+        tried = width + worst.shape[1]
+
+        def measured(vector: Array) -> Measured:
+            return measure(
+                knowledge, self.function(vector), start, tried, inside=self.inside, worst=worst
+            )
+
+        found = jax.tree.map(lambda part: jnp.mean(part, axis=0), jax.lax.map(measured, vectors))
+        return found.broken, kept_worst(knowledge, worst, start, found.heat)
 
 
 def inside_of(knowledge: BoundKnowledge) -> float:

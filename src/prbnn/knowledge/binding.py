@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge.drawn import Drawn, Frame, frame_of
@@ -20,6 +20,8 @@ from prbnn.knowledge.strengths import Kind
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
+
+DENSE = 16_384
 
 
 class Group(eqx.Module):
@@ -42,6 +44,13 @@ class BoundKnowledge(eqx.Module):
         """How many rules there are."""
         return len(self.kinds)
 
+    def has_worst(self, place: int) -> bool:
+        """Whether a rule is tried at its worst points, too: one that is hard without a tolerance.
+
+        Of other rules a mean over the region is meant, which points that are chosen would bias.
+        """
+        return self.kinds[place] == "share"
+
     def rule(self, place: int) -> BoundRule:
         """The bound rule at a position of the user's list."""
         return next(
@@ -57,20 +66,32 @@ class BoundKnowledge(eqx.Module):
         return np.array([float(self.rule(place).unit) for place in range(self.count)])
 
     def scores(
-        self, network: Callable[[Array], Array], start: Array | int = 0, width: int | None = None
+        self,
+        network: Callable[[Array], Array],
+        start: Array | int = 0,
+        width: int | None = None,
+        worst: Int[Array, "groups worst"] | None = None,
     ) -> list[Float[Array, "points components"]]:
         """Scores of one drawn function, less each rule's margin, one array a rule.
 
-        ``width`` points are used, from position ``start`` of each pool; None is the whole pool.
+        ``width`` points are used, from position ``start`` of each pool; None is the whole pool. Where the
+        ``worst`` are given, they are the last of those points, for rules that are tried there.
         """
         results: list[Array | None] = [None] * self.count
-        for group in self.groups:
+        for number, group in enumerate(self.groups):
             knowns = tuple(rule.known for rule in group.rules)
             points = (group.points, knowns)
-            if width is not None and width < len(group.points):
-                points = jax.tree.map(
-                    lambda a: jax.lax.dynamic_slice_in_dim(a, start, width), points
-                )
+            size = width or len(group.points)
+            chosen: list[Array] = []
+            if worst is not None and any(self.has_worst(place) for place in group.places):
+                chosen, size = [worst[number]], size - worst.shape[1]
+            if chosen or size < len(group.points):
+
+                def block(a, size=size, chosen=chosen):
+                    part = jax.lax.dynamic_slice_in_dim(a, start, size)
+                    return jnp.concatenate([part, *(a[at] for at in chosen)])
+
+                points = jax.tree.map(block, points)
 
             def at_point(x, knowns, rules=group.rules):
                 function = Drawn(network, self.frame)
@@ -80,7 +101,7 @@ class BoundKnowledge(eqx.Module):
                 )
 
             for place, score in zip(group.places, jax.vmap(at_point)(*points), strict=True):
-                results[place] = score
+                results[place] = score if self.has_worst(place) else score[:size]
         return [score for score in results if score is not None]
 
 
@@ -114,7 +135,8 @@ def bind_all(
             raise KnowledgeError(f"rule {rules[places[0]].label!r}: {error}") from None
         joining = [further[place] for place in places if further and place in further]
         if joining:
-            found = np.concatenate(joining)[: count // 2]
+            # as often in a block of a large pool as in one of a small pool
+            found = np.tile(np.concatenate(joining), (max(1, count // DENSE), 1))[: count // 2]
             points[(np.arange(len(found)) * count) // len(found)] = found
         bound = [rules[place].bind(columns, scaling, points) for place in places]
         if not margins:

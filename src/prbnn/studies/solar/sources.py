@@ -33,7 +33,7 @@ STANDBY = 0.01
 # Share of drawn functions that may break a rule and be rejected: the first under which enough obey.
 # Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on days that
 # neither train nor test. None is the engine's own
-RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.5, 0.3, 0.12), (None,)
+RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.8, 0.5, 0.3), (None,)
 # W/m2 from which hotter modules are seen to give less; below, warmth tells of the sun an hour ago
 HEAT_TELLS = (600.0, 1150.0)
 TEST_SHARE = 0.25
