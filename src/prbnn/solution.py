@@ -35,7 +35,11 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units."""
+    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units.
+
+    They are of the points that were tried. Over several inputs half of these are the worst known, where a
+    rule is hard without a tolerance.
+    """
 
     step: np.ndarray
     elbo: np.ndarray

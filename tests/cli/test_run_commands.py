@@ -160,6 +160,8 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
 
 
 def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a shell starts what runs in the background without it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
     with graceful("stopping"):

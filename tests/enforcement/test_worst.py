@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn import AtLeast, AtMost, Gaussian, Increasing, fit
+from prbnn import AtLeast, AtMost, Gaussian, Increasing, PRBNNRegressor, fit
 from prbnn.enforcement.measure import measure
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
 from prbnn.fit import FittedTask, start
@@ -146,3 +148,18 @@ def test_training_knows_the_worst_points_at_its_end() -> None:
     points = np.asarray(fitted.task.problem.knowledge.groups[0].points)
     worst = points[np.asarray(fitted.carry.worst[0])]
     assert worst.sum(axis=1).mean() < np.quantile(points.sum(axis=1), 0.05)
+
+
+def test_functions_over_five_inputs_obey_as_asked() -> None:
+    """Breaks are rare: without the worst points hardly any drawn function would obey."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(size=(400, 5))
+    y = 0.3 * x[:, 0] * x[:, 1] + np.sin(4 * x[:, 2]) * x[:, 3] + 0.02 * generator.normal(size=400)
+    model = PRBNNRegressor(
+        MLP((32,)), [Increasing("x0")], tempering=0.2, steps=1500, draws=50, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(x, y)
+    assert model.acceptance_ > 0.6
+    assert model.noise_ < 0.07

@@ -34,6 +34,9 @@ STANDBY = 0.01
 # Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on days that
 # neither train nor test. None is the engine's own
 RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.8, 0.5, 0.3), (None,)
+# steps of training, with knowledge or without, where this many rows are on record: a plant that changes
+# over months takes twice the engine's own; with few rows a plain network would only overfit them
+MANY_ROWS, MANY_STEPS = 1000, 12_000
 # W/m2 from which hotter modules are seen to give less; below, warmth tells of the sun an hour ago
 HEAT_TELLS = (600.0, 1150.0)
 TEST_SHARE = 0.25
@@ -61,6 +64,7 @@ class Source:
     notes: tuple[str, ...]
     simulation: plant.Plant | None = None
     rejections: tuple[float | None, ...] = RECORDED_REJECTIONS
+    steps: int | None = None
 
     def table(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Inputs of some rows, by name."""
@@ -156,6 +160,7 @@ def _recorded(site: plants.Site, share: float, seed: int) -> Source:
         None,
         known_of(rating),
         notes,
+        steps=MANY_STEPS if len(train) >= MANY_ROWS else None,
     )
 
 

@@ -21,8 +21,6 @@ NETWORK = MLP((64, 32))
 # what the estimators' own race takes on the simulated plant; a race costs more than the fit, and a
 # plain and a constrained network must not differ in it
 TEMPERING = 0.2
-# twice the engine's own: rules over ten inputs, or all over a year, are learned later than the data
-STEPS = 12_000
 # rows a step, and stored draws: enough for a CRPS to the percent, and more are more to check
 BATCH, DRAWS = 1024, 500
 # points of a rule's region at which a mean is tried, and draws of a plain network that are tried
@@ -79,7 +77,7 @@ def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
     settings: dict[str, Any] = {
         "network": NETWORK,
         "tempering": TEMPERING,
-        "steps": STEPS,
+        "steps": source.steps,
         "batch_size": BATCH,
         "draws": DRAWS,
         "verbose": False,
