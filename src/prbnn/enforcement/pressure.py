@@ -37,9 +37,9 @@ from prbnn.knowledge.strengths import Hard, InPrior, Kind, OnAverage, Probable, 
 # share of drawn functions that may break some hard rule before conditioning, all rules together
 REJECTION = 0.12
 SHARE_RATE = 0.003
-# Where the worst points are tried, a dual rises so many times faster while its share is as many targets
-# above its target: a rule that others kept for it may come loose late, when its dual has long fallen
-FAST_RISE = 3.0
+# Where the worst points are tried, a share far above its target raises the dual so many times faster: a
+# rule that other rules kept for it may come loose late, when its dual has long fallen
+FASTEST_RISE = 3.0
 # duals stop here, in nats per row and unit; a rule that is still broken then is infeasible
 LARGEST_SHARE_DUAL = 1e4
 LARGEST = 1e7
@@ -269,9 +269,8 @@ class Enforcement(eqx.Module):
 
     def _share_update(self, state: State, moves: Array) -> State:
         target = self.target * state.reach
-        excess = (state.share - target) / target
-        fast = (excess > FAST_RISE) & self.searched
-        excess = jnp.where(fast, FAST_RISE, jnp.clip(excess, -1.0, 1.0))
+        fastest = FASTEST_RISE if self.searched else 1.0
+        excess = jnp.clip((state.share - target) / target, -1.0, fastest)
         largest = LARGEST_SHARE_DUAL * self.scale
         rate = SHARE_RATE if self.block == 1 else SHARE_STEP
         dual = jnp.minimum(state.dual * jnp.exp(rate * excess), largest)

@@ -25,7 +25,7 @@ from prbnn.model.weights import flatten, unflatten
 # a sampler's prior of a learned log noise: a factor of e either way of where it starts, and more
 OWN_SD = 1.0
 # in units of a rule; see inside_of
-INSIDE = 0.005
+INSIDE = 0.02
 
 
 class Batch(NamedTuple):
