@@ -161,7 +161,7 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
 
 def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     # a shell starts what runs in the background without it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
     with graceful("stopping"):
@@ -174,6 +174,7 @@ def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPa
     assert not asked()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_plain_network_that_was_interrupted_is_left_out(

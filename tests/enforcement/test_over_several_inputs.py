@@ -5,15 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.enforcement.tasks import prepared
 
-from prbnn import AtLeast, Gaussian, Increasing
+from prbnn import AtLeast, Increasing
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import LEAST_REACH, Enforcement, State, enforcement_of
+from prbnn.enforcement.pressure import FASTEST_RISE, LEAST_REACH, Enforcement, State, enforcement_of
 from prbnn.enforcement.worst import first_worst
 from prbnn.inference.problem import INSIDE, Batch
-from prbnn.model.networks import MLP
-from prbnn.model.priors import Normal
-from prbnn.task import Task, prepare
 
 
 def enforced(*rules) -> Enforcement:
@@ -57,30 +55,26 @@ def test_reach_has_a_floor_and_is_for_hard_rules_alone() -> None:
     assert state.reach.tolist() == pytest.approx([LEAST_REACH, 1.0], abs=1e-3)
 
 
-def task(inputs: int) -> Task:
-    x = np.random.default_rng(0).uniform(size=(20, inputs))
-    return prepare(
-        MLP((4,)),
-        x,
-        x.sum(axis=1),
-        [Increasing("x0"), AtLeast(0).soft(1.0)],
-        inference="bbb",
-        likelihood=Gaussian(0.1),
-        prior=Normal(),
-        tempering=1.0,
-        scaling="none",
-        points=64,
-        rejection=None,
-        sample_weight=None,
-        columns=[f"x{k}" for k in range(inputs)],
-        outputs=None,
-        seed=0,
+def test_a_rule_that_comes_loose_late_is_pressed_sooner_where_pools_are_searched() -> None:
+    """Far above its target the dual rises as fast again twice; near it, and below, nothing changes."""
+    rules, unit = [AtLeast(0)], np.ones(1)
+    usual, searched = (
+        enforcement_of(rules, unit, 10.0, rejection=0.2, searched=each) for each in (False, True)
     )
+    for share, faster in ((1.0, FASTEST_RISE), (0.3, 1.0), (0.0, 1.0)):
+        slow, fast = (
+            float(jnp.log(seen(each, share).dual[0] / each.init().dual[0]))
+            for each in (usual, searched)
+        )
+        assert fast == pytest.approx(faster * slow, rel=0.02)
+
+
+RULES = [Increasing("x0"), AtLeast(0).soft(1.0)]
 
 
 @pytest.mark.parametrize(("inputs", "inside"), [(1, 0.0), (3, INSIDE)])
 def test_training_stays_inside_over_several_inputs(inputs: int, inside: float) -> None:
-    problem = task(inputs).problem
+    problem = prepared(RULES, inputs).problem
     assert problem.inside == inside
     # a flat function touches the limit of a slope: obeyed, and only just
     flat = jnp.zeros_like(problem.start)
@@ -94,7 +88,7 @@ def test_training_stays_inside_over_several_inputs(inputs: int, inside: float) -
 
 
 def test_functions_that_break_a_rule_are_counted_on_a_large_part_of_the_pool() -> None:
-    problem = task(3).problem
+    problem = prepared(RULES, 3).problem
     obeys = jnp.zeros_like(problem.start)
     breaks = obeys.at[-1 - problem.likelihood_start.size].set(-1.0)
     none = first_worst(problem.knowledge, 8)

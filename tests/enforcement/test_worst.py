@@ -8,46 +8,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.enforcement.tasks import prepared
 
 from prbnn import AtLeast, AtMost, Gaussian, Increasing, PRBNNRegressor, fit
 from prbnn.enforcement.measure import measure
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
 from prbnn.fit import FittedTask, start
-from prbnn.knowledge.binding import BoundKnowledge
+from prbnn.knowledge.binding import DENSE, BoundKnowledge
 from prbnn.knowledge.rules import Rule
 from prbnn.model.networks import MLP
-from prbnn.model.priors import Normal
-from prbnn.task import Task, prepare
 
 WIDTH = 8
 # two rules of values share a pool, one of them hard; the slope has its own
 RULES: list[Rule] = [AtLeast(0), AtLeast(0.0, name="soft").soft(1.0), Increasing("x0")]
 
 
-def task(rules: list[Rule], inputs: int = 2, inference: str = "bbb") -> Task:
-    x = np.random.default_rng(0).uniform(size=(40, inputs))
-    return prepare(
-        MLP((4,)),
-        x,
-        x.sum(axis=1),
-        rules,
-        inference=inference,
-        likelihood=Gaussian(0.1),
-        prior=Normal(),
-        tempering=1.0,
-        scaling="none",
-        points=64,
-        rejection=None,
-        sample_weight=None,
-        columns=[f"x{k}" for k in range(inputs)],
-        outputs=None,
-        seed=0,
-    )
-
-
 @pytest.fixture(scope="module")
 def knowledge() -> BoundKnowledge:
-    found = task(RULES).problem.knowledge
+    found = prepared(RULES).problem.knowledge
     assert found is not None
     assert [group.places for group in found.groups] == [(0, 1), (2,)]
     return found
@@ -67,7 +45,7 @@ def knowledge() -> BoundKnowledge:
 def test_half_the_points_are_the_worst_where_a_hard_rule_has_a_wide_pool(
     rules: list[Rule], inputs: int, inference: str, half: bool
 ) -> None:
-    made = task(rules, inputs, inference)
+    made = prepared(rules, inputs, inference)
     carry = start(made.engine, made.problem, made.enforcement, jax.random.key(0))
     assert carry.worst.shape == (len(rules), made.problem.points_width // 2 * half)
 
@@ -102,7 +80,7 @@ def test_a_worse_point_of_the_block_takes_the_place_of_a_better_one(
 
 
 def test_rules_that_share_a_pool_have_their_own_worst_points() -> None:
-    both = task([AtLeast(0), AtMost(1)]).problem.knowledge
+    both = prepared([AtLeast(0), AtMost(1)]).problem.knowledge
     assert both is not None
     heat = np.zeros((2, both.groups[0].points.shape[0] + 4))
     heat[0, 10:20], heat[1, 100:102] = 100.0, 1.0
@@ -163,3 +141,12 @@ def test_functions_over_five_inputs_obey_as_asked() -> None:
         model.fit(x, y)
     assert model.acceptance_ > 0.6
     assert model.noise_ < 0.07
+
+
+def test_counterexamples_come_as_often_in_a_large_pool_as_in_a_small_one() -> None:
+    made = prepared([AtLeast(0)])
+    joined = made.also_at({0: np.full((4, 2), 9.0)}).problem.knowledge
+    assert joined is not None
+    points = np.asarray(joined.groups[0].points)
+    count = int(np.sum(np.all(points == 9.0, axis=1)))
+    assert count == 4 * len(points) // DENSE

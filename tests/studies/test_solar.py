@@ -131,6 +131,19 @@ def test_recorded_plants_split_by_days(tmp_path):
     assert "derated" not in study.periods(whole)
 
 
+def test_where_rows_are_many_both_networks_train_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MANY_ROWS", 100)
+    write_pvops(tmp_path / "pv_pvops_sandia", hourly(240))
+    (whole,), (tenth,) = (sources.recorded(tmp_path, share, 0) for share in (1.0, 0.2))
+    assert (whole.steps, tenth.steps) == (sources.MANY_STEPS, None)
+    asked = []
+    monkeypatch.setattr(PRBNNRegressor, "fit", lambda self, *_: asked.append(self.steps))
+    monkeypatch.setattr(PRBNNRegressor, "result_", Result("converged"), raising=False)
+    for knowledge in (False, True):
+        study.fit(whole, knowledge)
+    assert asked == [sources.MANY_STEPS] * 2
+
+
 class TestCommand:
     @pytest.fixture
     def quick(self, monkeypatch):
@@ -180,6 +193,15 @@ class TestCommand:
         assert "holds neither" in result.output
         assert runner.invoke(app, ["study", "solar", "--share", "0"]).exit_code == 2
 
+    def test_a_plant_whose_rules_cannot_be_met_is_told(self, monkeypatch, tmp_path):
+        def refuse(*_):
+            raise InfeasibleError("infeasible: pressure grew")
+
+        monkeypatch.setattr("prbnn.studies.solar.study.study", refuse)
+        result = CliRunner().invoke(app, ["study", "solar", "--out", str(tmp_path / "solar.png")])
+        assert result.exit_code == 3
+        assert "plant: no table, infeasible" in result.output
+
 
 @pytest.mark.skipif(not (DATA / "pv_pvops_sandia").is_dir(), reason="no recorded plants at hand")
 def test_rules_speak_of_columns_that_are_there_and_hold_for_most_records():
@@ -189,12 +211,3 @@ def test_rules_speak_of_columns_that_are_there_and_hold_for_most_records():
         assert 0.6 * most < source.power.max() <= most
         dark = source.irradiance <= 0
         assert (source.power[dark] <= sources.DUSK * most).all()
-
-    def test_a_plant_whose_rules_cannot_be_met_is_told(self, monkeypatch, tmp_path):
-        def refuse(*_):
-            raise InfeasibleError("infeasible: pressure grew")
-
-        monkeypatch.setattr("prbnn.studies.solar.study.study", refuse)
-        result = CliRunner().invoke(app, ["study", "solar", "--out", str(tmp_path / "solar.png")])
-        assert result.exit_code == 3
-        assert "plant: no table, infeasible" in result.output

@@ -21,6 +21,7 @@ from prbnn.knowledge.strengths import Kind
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
 
+# a pool of more points than this is large
 DENSE = 16_384
 
 

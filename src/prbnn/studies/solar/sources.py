@@ -31,8 +31,8 @@ DUSK = 0.05
 # night: functions that must stay above it lie above the truth then, half of all hours
 STANDBY = 0.01
 # Share of drawn functions that may break a rule and be rejected: the first under which enough obey.
-# Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on days that
-# neither train nor test. None is the engine's own
+# Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on splits of
+# the training days. None is the engine's own
 RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.8, 0.5, 0.3), (None,)
 # steps of training, with knowledge or without, where this many rows are on record: a plant that changes
 # over months takes twice the engine's own; with few rows a plain network would only overfit them
