@@ -67,8 +67,10 @@ DAMPING = 0.2
 FAR = 9.0
 SHARE_STEP = 0.35
 STALLED_BLOCKS = 12
-# the least share of the functions that break a rule which a block of points is taken to see
+# the least share of the functions that break a rule which a step's points are taken to see, and how fast
+# the means that it is read off follow: few functions are tried at a time, and mostly none of them breaks
 LEAST_REACH = 0.1
+CALIBRATION_RATE = 0.2
 # surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
 SOFTNESS = (0.5, 0.01)
 
@@ -83,7 +85,8 @@ class State(NamedTuple):
     depth: Float[Array, " rules"]
     penalty: Float[Array, " rules"]
     smooth: Float[Array, " rules"]
-    reach: Float[Array, " rules"]
+    seen: Float[Array, " rules"]
+    anywhere: Float[Array, " rules"]
     held: Float[Array, " rules"]
     reference: Float[Array, "signs rules"]
     pushed: Float[Array, " rules"]
@@ -122,7 +125,8 @@ class Enforcement(eqx.Module):
             depth=zeros,
             penalty=zeros,
             smooth=dual,
-            reach=zeros + 1,
+            seen=zeros + 1,
+            anywhere=zeros + 1,
             held=zeros,
             reference=jnp.full((3, len(self.kinds)), jnp.inf, zeros.dtype),
             pushed=zeros,
@@ -260,15 +264,20 @@ class Enforcement(eqx.Module):
     def calibrate(self, state: State, anywhere: Float[Array, " rules"]) -> State:
         """Take in the share of functions that break a rule anywhere in its pool of points.
 
-        A step's block of points sees only some of the functions that break a rule; ``reach`` is the
-        share of them it sees, and a share rule's target is lowered by it.
+        A step's points see only some of the functions that break a rule; the share of them they see is
+        `_reach`, and a share rule's target is lowered by it. It is a ratio of two running means: a ratio
+        of one look's would be off wherever few functions break a rule, as each look finds none or many.
         """
-        seen = jnp.clip(state.share / jnp.maximum(anywhere, 1e-6), LEAST_REACH, 1.0)
-        known = self._is("share") & (anywhere > 0)
-        return state._replace(reach=jnp.where(known, 0.5 * (state.reach + seen), state.reach))
+        return state._replace(
+            seen=state.seen + CALIBRATION_RATE * (state.share - state.seen),
+            anywhere=state.anywhere + CALIBRATION_RATE * (anywhere - state.anywhere),
+        )
+
+    def _reach(self, state: State) -> Float[Array, " rules"]:
+        return jnp.clip(state.seen / jnp.maximum(state.anywhere, 1e-6), LEAST_REACH, 1.0)
 
     def _share_update(self, state: State, moves: Array) -> State:
-        target = self.target * state.reach
+        target = self.target * self._reach(state)
         fastest = FASTEST_RISE if self.searched else 1.0
         excess = jnp.clip((state.share - target) / target, -1.0, fastest)
         largest = LARGEST_SHARE_DUAL * self.scale
