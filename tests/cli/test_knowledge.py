@@ -185,6 +185,23 @@ def test_classes_are_not_audited(plant: pandas.DataFrame) -> None:
     assert "Audit" not in check("  - {at_least: 0.1}\n")
 
 
+def test_numbers_can_be_classes(plant: pandas.DataFrame) -> None:
+    """As in a fit: a rule then speaks of the probability of one."""
+    plant.assign(power=(plant["power"] > 20).astype(int)).to_csv("data.csv", index=False)
+    assert "Audit" in check("  - {at_least: 0.1}\n")
+    told = check("  - {at_least: 0.1}\n", "--classes")
+    assert "Audit" not in told
+    assert "with 1 = 0" in told  # the class is the output
+
+
+def test_a_column_whose_name_holds_a_comma_can_be_dropped(plant: pandas.DataFrame) -> None:
+    plant.insert(0, "flow, raw", plant["power"])
+    plant.to_csv("data.csv", index=False)
+    told = check("  - {at_least: 0, where: {sun: 1}}\n", "--drop", '"flow, raw"')
+    assert "flow" not in told
+    assert "no column 'flow'" in check("  - {at_least: 0}\n", "--drop", "flow, raw", code=2)
+
+
 # --- check: exit codes ---------------------------------------------------------------------
 
 

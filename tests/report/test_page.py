@@ -39,6 +39,7 @@ SECTIONS = (
 )
 QUICK = {"network": MLP((8,)), "tempering": 0.2, "steps": 750, "draws": 40, "random_state": 0}
 EVIL = "<script>alert('x')</script>"
+NO_PRICE = "do not reckon with them"
 
 
 class Page(HTMLParser):
@@ -201,6 +202,10 @@ def test_the_page_says_how_it_was_made(subject: Subject, page: Page) -> None:
         assert said in page.text
 
 
+def test_the_page_says_which_prices_are_none(page: Page) -> None:
+    assert NO_PRICE in page.text
+
+
 def test_a_fingerprint_follows_the_numbers(subject: Subject) -> None:
     other = subject.inputs.copy()
     other[0, 0] += 1e-9
@@ -321,6 +326,8 @@ def test_a_classifier_gets_probabilities(classes: tuple[str, ...]) -> None:
     truth = (labels[held][:, None] == model.classes_).astype(float)
     assert any(abs(metrics.log_loss(truth, chance) - found) < 1e-9 for found in page.data)
     assert f"P({classes[-1]})" in page.text
+    # over one input they are prices, of hard rules too
+    assert NO_PRICE not in page.text
 
 
 def test_mistakes_are_told_with_a_remedy(subject: Subject) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from prbnn.cli.exits import telling
 from prbnn.errors import nearest
 from prbnn.interruption import graceful
+from prbnn.runs.names import names_of
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import prepare
 from prbnn.runs.records import write_record
@@ -32,7 +33,7 @@ NAMES = {
 def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) -> Plan:
     """A plan from the words of the command line; what cannot be read is told."""
     try:
-        layers = tuple(int(size) for size in _words(hidden)) or None
+        layers = tuple(int(size) for size in names_of(hidden)) or None
     except ValueError:
         layers = (0,)
     if layers is not None and min(layers) < 1:
@@ -49,16 +50,12 @@ def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) 
     return Plan(
         data=str(options.pop("data")),
         knowledge=None if knowledge is None else str(knowledge),
-        inputs=_words(inputs),
-        drop=_words(drop),
+        inputs=names_of(inputs),
+        drop=names_of(drop),
         hidden=layers,
         noise=noise,
         **options,
     )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
 def _above_zero(text: str) -> bool:

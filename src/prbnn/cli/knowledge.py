@@ -34,11 +34,13 @@ def check(
     drop: Sequence[str],
     records: Path | None,
     noise: float | None = None,
+    *,
+    classes: bool = False,
 ) -> None:
     """Every rule in words and how the data stand to it; then what is wrong."""
     try:
         read = read_knowledge(knowledge)
-        columns, numbers, classes = _columns(data, targets, drop)
+        columns, numbers, classes = _columns(data, targets, drop, classes=classes)
         rules = named(read.rules)
         found, problems = standings(rules, columns, numbers, read.units)
         audited = None
@@ -69,12 +71,19 @@ def check(
         raise typer.Exit(INFEASIBLE)
 
 
-def new(data: Path, targets: Sequence[str], drop: Sequence[str], out: Path) -> None:
+def new(
+    data: Path,
+    targets: Sequence[str],
+    drop: Sequence[str],
+    out: Path,
+    *,
+    classes: bool = False,
+) -> None:
     """A commented file to start from."""
     if out.exists():
         _refuse(f"{out} is there already; choose another name with --out, or move it away")
     try:
-        columns, _, _ = _columns(data, targets, drop)
+        columns, _, _ = _columns(data, targets, drop, classes=classes)
     except DataError as error:
         _refuse(str(error))
     out.write_text(starter(columns, str(data), str(out)), encoding="utf-8")
@@ -99,7 +108,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _columns(
-    path: Path, targets: Sequence[str], drop: Sequence[str]
+    path: Path, targets: Sequence[str], drop: Sequence[str], *, classes: bool
 ) -> tuple[Columns, list[int], bool]:
     """The table as a fit would read it, the numbers of its rows, and whether its target is of classes.
 
@@ -114,7 +123,7 @@ def _columns(
         targets = known[-1:]
         typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
     encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
-    outputs, values, there, classes = _targets(frame, targets)
+    outputs, values, there, classes = _targets(frame, targets, classes=classes)
     numbers = apply(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
         typer.echo(f"Note: {note}")
@@ -128,17 +137,17 @@ def _columns(
 
 
 def _targets(
-    frame: Any, names: Sequence[str]
+    frame: Any, names: Sequence[str], *, classes: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, bool]:
     """Outputs and their values, as a fit has them: classes are probabilities of labels."""
-    read = [read_target(frame, name, classes=False, missing="drop") for name in names]
+    read = [read_target(frame, name, classes=classes, missing="drop") for name in names]
     there = np.all([found for _, found in read], axis=0)
     if len(read) == 1 and read[0][0].dtype.kind != "f":
         outputs, values = outputs_of(names[0], read[0][0])
         return outputs, values, there, True
     for name, (values, _) in zip(names, read, strict=True):
         if values.dtype.kind != "f":
-            raise DataError(f"the target {name!r} holds text; check one such target at a time")
+            raise DataError(f"the target {name!r} holds classes; check one such target at a time")
     return tuple(names), np.column_stack([values for values, _ in read]), there, False
 
 

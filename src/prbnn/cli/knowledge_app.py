@@ -7,23 +7,27 @@ from typing import Annotated
 
 import typer
 
+from prbnn.runs.names import COMMAS, names_of
+
 knowledge_app = typer.Typer(
     help="Start a knowledge file, check it against data, or print its schema.", no_args_is_help=True
 )
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+Target = Annotated[
+    list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
+]
+Drop = Annotated[str, typer.Option(help=f"Columns to leave out, {COMMAS}.")]
+Classes = Annotated[bool, typer.Option("--classes", help="The target's numbers are classes.")]
 
 
 @knowledge_app.command()
 def check(
     knowledge: Annotated[Path, typer.Argument(help="The knowledge file, YAML.")],
     data: Annotated[Path, typer.Argument(help="The table it speaks of, CSV or Parquet.")],
-    target: Annotated[
-        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
-    ] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
+    target: Target = None,
+    drop: Drop = "",
+    classes: Classes = False,
     noise: Annotated[
         float | None,
         typer.Option(help="Standard deviation of the target's noise; estimated if left out."),
@@ -39,16 +43,15 @@ def check(
     """
     from prbnn.cli.knowledge import check as run
 
-    run(knowledge, data, target or [], _names(drop), json, noise)
+    run(knowledge, data, target or [], names_of(drop), json, noise, classes=classes)
 
 
 @knowledge_app.command()
 def new(
     data: Annotated[Path, typer.Argument(help="A table, CSV or Parquet.")],
-    target: Annotated[
-        list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
-    ] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
+    target: Target = None,
+    drop: Drop = "",
+    classes: Classes = False,
     out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("knowledge.yaml"),
 ) -> None:
     """Start a knowledge file from a table: its columns, and rules to choose from.
@@ -57,7 +60,7 @@ def new(
     """
     from prbnn.cli.knowledge import new as run
 
-    run(data, target or [], _names(drop), out)
+    run(data, target or [], names_of(drop), out, classes=classes)
 
 
 @knowledge_app.command()

@@ -10,6 +10,7 @@ import typer
 
 from prbnn.cli.knowledge_app import knowledge_app
 from prbnn.cli.study_app import study_app
+from prbnn.runs.names import COMMAS
 
 app = typer.Typer(
     help="Bayesian neural networks that obey what you know.",
@@ -87,9 +88,9 @@ def fit(
     ),
     inputs: Annotated[
         str,
-        typer.Option(help="Input columns, with commas between; all but the target if left out."),
+        typer.Option(help=f"Input columns, {COMMAS}; all but the target if left out."),
     ] = "",
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas between.")] = "",
+    drop: Annotated[str, typer.Option(help=f"Columns to leave out, {COMMAS}.")] = "",
     missing: Annotated[
         Missing, typer.Option(help="Missing values: tell, drop those rows, or fill in the middle.")
     ] = Missing.error,

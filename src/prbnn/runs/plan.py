@@ -6,6 +6,7 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prbnn.runs.names import listed
 from prbnn.tables.encoding import Missing
 
 
@@ -51,7 +52,7 @@ class Plan:
             if isinstance(value, bool):
                 words.append(option if value else f"--no-{option[2:]}")
             elif isinstance(value, tuple):
-                words += [option, ",".join(map(str, value))]
+                words += [option, listed(value)]
             else:
                 words += [option, str(value)]
         return shlex.join([*words, "--out", out])

@@ -1,0 +1,30 @@
+"""Lists of column names on a command line: commas between, quotes around a name that holds a comma."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+COMMAS = "with commas between (quotes around a name that holds one)"
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names, each once.
+
+    >>> names_of('wind, "flow, raw",wind')
+    ('wind', 'flow, raw')
+    """
+    read = next(csv.reader([text], skipinitialspace=True), [])
+    return tuple(dict.fromkeys(name.strip() for name in read if name.strip()))
+
+
+def listed(names: Iterable[object]) -> str:
+    """The text that `names_of` reads back.
+
+    >>> listed(["wind", "flow, raw"])
+    'wind,"flow, raw"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
