@@ -11,6 +11,7 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
+from prbnn import Compare
 from prbnn.cli.main import app
 from prbnn.knowledge.file import knowledge_schema, read_knowledge
 
@@ -287,6 +288,28 @@ def test_every_rule_that_a_new_file_suggests_can_be_taken() -> None:
     output = command("check", "knowledge.yaml", "data.csv")
     assert "against the rule" not in output
     assert "all 60 rows obey" in output
+
+
+def test_categories_are_exchanged_and_never_switched_on_alone(plant: pandas.DataFrame) -> None:
+    """Sites a, b and c in turn; c gives the most and b the least."""
+    site = np.arange(len(plant)) % 3
+    named = plant.assign(
+        site=np.array(["a", "b", "c"])[site], power=np.array([3.0, 1.0, 5.0])[site]
+    )
+    named.to_csv("data.csv", index=False)
+    command("new", "data.csv", "--target", "power")
+    text = Path("knowledge.yaml").read_text()
+    assert "power and site: 1 on average where site=b, 5 where site=c" in text
+    Path("knowledge.yaml").write_text(uncommented(text))
+    rules = [rule for rule in read_knowledge("knowledge.yaml") if rule.label.startswith("site")]
+    assert rules == [
+        Compare(
+            {"site=c": 1, "site=b": 0},
+            above={"site=c": 0, "site=b": 1},
+            where={"site=a": 0},
+            name="site=c above site=b",
+        )
+    ]
 
 
 def test_a_new_file_lists_what_was_seen() -> None:

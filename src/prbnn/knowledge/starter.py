@@ -60,10 +60,12 @@ def _candidates(columns: Columns) -> Iterator[str]:
     if low >= 0:
         yield from _commented(AtLeast(0, name="never negative"))
     yield from _commented(Between(low, high, name="within reach"))
+    kinds = _kinds(columns)
     seen = [
         (name, found)
         for name in columns.inputs
-        if (found := association(columns, name)) is not None
+        if not any(name in names for names in kinds.values())
+        and (found := association(columns, name)) is not None
     ]
     seen.sort(key=lambda pair: -abs(pair[1].slope) / (pair[1].error or 1e-300))
     for name, found in seen[:MOST_COLUMNS]:
@@ -83,6 +85,44 @@ def _candidates(columns: Columns) -> Iterator[str]:
         else:
             rule = f"more {name} less {target}"
             yield from _commented(Decreasing(name, where={name: (start, end)}, name=rule))
+
+    for what, names in kinds.items():
+        yield from _between_kinds(columns, what, names)
+
+
+def _kinds(columns: Columns) -> dict[str, list[str]]:
+    """Columns that a column of categories became, by its name: in each row one of them is 1."""
+    found: dict[str, list[str]] = {}
+    for name in columns.inputs:
+        if "=" in name:
+            found.setdefault(name.split("=")[0], []).append(name)
+    places = {what: [columns.index(name) for name in names] for what, names in found.items()}
+    return {
+        what: found[what]
+        for what, where in places.items()
+        if np.isin(columns.rows[:, where], (0, 1)).all()
+        and np.all(columns.rows[:, where].sum(axis=1) == 1)
+    }
+
+
+def _between_kinds(columns: Columns, what: str, names: list[str]) -> Iterator[str]:
+    """One category is exchanged for another: none can be switched on alone."""
+    target = columns.outputs[0]
+    means = {
+        name: columns.targets[columns.rows[:, columns.index(name)] == 1, 0].mean() for name in names
+    }
+    low, high = (end(means, key=lambda name: means[name]) for end in (min, max))
+    yield ""
+    seen = f"{means[low]:.3g} on average where {low}, {means[high]:.3g} where {high}"
+    yield f"  # {target} and {what}: {seen}"
+    yield from _commented(
+        Compare(
+            {high: 1, low: 0},
+            above={high: 0, low: 1},
+            where={name: 0 for name in names if name not in (low, high)},
+            name=f"{high} above {low}",
+        )
+    )
 
 
 def _commented(rule: Rule) -> list[str]:
