@@ -38,6 +38,8 @@ from prbnn.task import Enforce, Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
 LEAST_ACCEPTANCE = 0.02
+# how many more draws are tried than the acceptance says are needed
+SPARE = 1.2
 
 
 class Estimator(BaseEstimator):
@@ -213,15 +215,16 @@ class Estimator(BaseEstimator):
         # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
         raw = solution.posterior
         met = built_in(raw.network)
-        hard = [
-            rule
-            for rule in solution.rules
+        places = [
+            place
+            for place, rule in enumerate(solution.rules)
             if rule.strength.kind == "share" and rule.label not in met
         ]
+        hard = [solution.rules[place] for place in places]
         check = raw.check(solution.rules)
         proof = solution.proof
         if proof is None:
-            kept, self.acceptance_ = raw.condition(hard)
+            kept, self.acceptance_ = raw.condition(hard, checked=check.of(places))
             stored, result = self._stored(solution, kept, hard)
         else:
             self.acceptance_ = proof.acceptance
@@ -269,7 +272,15 @@ class Estimator(BaseEstimator):
         for number in range(1, rounds):
             if len(kept) >= self.draws:
                 break
-            kept = kept.joined(solution.more(batch, number).condition(rules)[0])
+            fresh = solution.more(batch, number)
+            start = 0
+            while start < batch and len(kept) < self.draws:
+                # trying a draw takes longer than drawing it: no more than are likely to be needed
+                end = start + int(SPARE * (self.draws - len(kept)) / self.acceptance_) + 1
+                kept = kept.joined(
+                    fresh.take(np.arange(start, min(end, batch))).condition(rules)[0]
+                )
+                start = end
         return kept.take(np.arange(min(self.draws, len(kept)))), None
 
     def certify(

@@ -200,13 +200,17 @@ class Posterior:
         return Check(*np.moveaxis(np.concatenate(parts), 1, 0))
 
     def condition(
-        self, rules: Sequence[Rule], tolerance: float = CHECK_TOLERANCE
+        self,
+        rules: Sequence[Rule],
+        tolerance: float = CHECK_TOLERANCE,
+        checked: Check | None = None,
     ) -> tuple[Posterior, float]:
         """The draws that obey every rule everywhere it was checked, and their share.
 
         Over several inputs no set of points is dense, so those that obey are tried at others, too.
+        ``checked`` is what `check` found of these rules, where that is known.
         """
-        kept = self.take(self.check(rules).obeys(tolerance))
+        kept = self.take((checked or self.check(rules)).obeys(tolerance))
         surface = len(self.columns.inputs) > 1 and self.columns.layout is None
         further = FURTHER_CHECKS if surface and rules else 0
         for number in range(further):
@@ -289,6 +293,10 @@ class Check:
     f: np.ndarray
     score: np.ndarray
     points: np.ndarray
+
+    def of(self, places: Sequence[int]) -> Check:
+        """Some of the rules."""
+        return Check(*(part[:, places] for part in (self.worst, self.f, self.score, self.points)))
 
     def broken(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws, rules): whether a draw breaks a rule somewhere."""
