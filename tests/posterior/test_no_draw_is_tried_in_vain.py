@@ -8,7 +8,7 @@ import pytest
 from prbnn import MLP, AtLeast, Increasing, PRBNNRegressor
 from prbnn.posterior.draws import Posterior
 
-DRAWS = 1200
+DRAWS = 600
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_draws_are_tried_once_and_few_more_than_are_stored(tried: list[int]) -> 
         MLP((8,)),
         [AtLeast(0.1), Increasing("x", where={"x": (0.0, 0.4)}).soft(1.0)],
         tempering=0.2,
-        rejection=0.6,
+        rejection=0.3,
         steps=1500,
         draws=DRAWS,
         random_state=0,
@@ -44,7 +44,7 @@ def test_draws_are_tried_once_and_few_more_than_are_stored(tried: list[int]) -> 
     raw, *more, stored = tried
     assert (raw, stored) == (len(model.raw_posterior_), DRAWS)
     missing = DRAWS - round(model.acceptance_ * raw)
-    assert sum(more) < 2 * missing / model.acceptance_ + 20
+    assert sum(more) < 1.5 * missing / model.acceptance_ + 20 < raw
     # those stored are the first that obey, whatever pieces they were tried in
     whole, _ = model.raw_posterior_.condition(model.solution_.rules[:1])
     np.testing.assert_array_equal(model.posterior_.draws[: len(whole)], whole.draws)
