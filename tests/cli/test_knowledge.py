@@ -195,6 +195,14 @@ def test_numbers_can_be_classes(plant: pandas.DataFrame) -> None:
     assert "with 1 = 0" in told  # the class is the output
 
 
+def test_a_new_file_of_classes_speaks_of_a_probability(plant: pandas.DataFrame) -> None:
+    plant.assign(power=(plant["power"] > 20).astype(int)).to_csv("data.csv", index=False)
+    command("new", "data.csv", "--classes", "--out", "classes.yaml")
+    assert "What is known about 1 in data.csv" in Path("classes.yaml").read_text()
+    command("new", "data.csv", "--out", "numbers.yaml")
+    assert "What is known about power in data.csv" in Path("numbers.yaml").read_text()
+
+
 def test_a_column_whose_name_holds_a_comma_can_be_dropped(plant: pandas.DataFrame) -> None:
     plant.insert(0, "flow, raw", plant["power"])
     plant.to_csv("data.csv", index=False)

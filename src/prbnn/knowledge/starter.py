@@ -60,11 +60,11 @@ def _candidates(columns: Columns) -> Iterator[str]:
     if low >= 0:
         yield from _commented(AtLeast(0, name="never negative"))
     yield from _commented(Between(low, high, name="within reach"))
-    kinds = _kinds(columns)
+    categories = _categories(columns)
     seen = [
         (name, found)
         for name in columns.inputs
-        if not any(name in names for names in kinds.values())
+        if not any(name in names for names in categories.values())
         and (found := association(columns, name)) is not None
     ]
     seen.sort(key=lambda pair: -abs(pair[1].slope) / (pair[1].error or 1e-300))
@@ -85,12 +85,11 @@ def _candidates(columns: Columns) -> Iterator[str]:
         else:
             rule = f"more {name} less {target}"
             yield from _commented(Decreasing(name, where={name: (start, end)}, name=rule))
+    for what, names in categories.items():
+        yield from _exchange(columns, what, names)
 
-    for what, names in kinds.items():
-        yield from _between_kinds(columns, what, names)
 
-
-def _kinds(columns: Columns) -> dict[str, list[str]]:
+def _categories(columns: Columns) -> dict[str, list[str]]:
     """Columns that a column of categories became, by its name: in each row one of them is 1."""
     found: dict[str, list[str]] = {}
     for name in columns.inputs:
@@ -100,13 +99,14 @@ def _kinds(columns: Columns) -> dict[str, list[str]]:
     return {
         what: found[what]
         for what, where in places.items()
-        if np.isin(columns.rows[:, where], (0, 1)).all()
+        if len(where) > 1
+        and np.isin(columns.rows[:, where], (0, 1)).all()
         and np.all(columns.rows[:, where].sum(axis=1) == 1)
     }
 
 
-def _between_kinds(columns: Columns, what: str, names: list[str]) -> Iterator[str]:
-    """One category is exchanged for another: none can be switched on alone."""
+def _exchange(columns: Columns, what: str, names: list[str]) -> Iterator[str]:
+    """One category in the place of another: none can be switched on alone."""
     target = columns.outputs[0]
     means = {
         name: columns.targets[columns.rows[:, columns.index(name)] == 1, 0].mean() for name in names

@@ -210,7 +210,7 @@ class Posterior:
         Over several inputs no set of points is dense, so those that obey are tried at others, too.
         ``checked`` is what `check` found of these rules, where that is known.
         """
-        kept = self.take((checked or self.check(rules)).obeys(tolerance))
+        kept = self.take((self.check(rules) if checked is None else checked).obeys(tolerance))
         surface = len(self.columns.inputs) > 1 and self.columns.layout is None
         further = FURTHER_CHECKS if surface and rules else 0
         for number in range(further):

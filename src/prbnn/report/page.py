@@ -222,15 +222,15 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
             "little more mean violation were tolerated, or if the bound were moved outwards by that "
             "much (the first price times the share of functions and points that are beyond it). A "
             "free rule is what the data say anyway; a dear one is where rule and data pull "
-            f"apart.{tempered}{_pressed(subject)} <b>Rows that break it</b>: as "
+            f"apart.{tempered}{_no_prices(subject)} <b>Rows that break it</b>: as "
             "observed, noise included; rules speak of the output without its noise."
         )
         + _audit(subject)
     )
 
 
-def _pressed(subject: Subject) -> str:
-    """What the prices of some hard rules are not."""
+def _no_prices(subject: Subject) -> str:
+    """Which of the two columns' numbers cannot be reckoned with."""
     if len(subject.column_names) < 2 or all(r.strength.kind != "share" for r in subject.rules):
         return ""
     return (
