@@ -33,7 +33,14 @@ from prbnn.knowledge.shape import (
     Increasing,
     SlopeBetween,
 )
-from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
+from prbnn.model.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    NoisePrior,
+    Poisson,
+    StudentT,
+)
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 from prbnn.model.recurrent import GRU, LSTM
@@ -80,6 +87,7 @@ __all__ = [
     "Laplace",
     "LayerNormal",
     "ModelFileError",
+    "NoisePrior",
     "Normal",
     "OneOf",
     "Outside",

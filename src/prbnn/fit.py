@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement
 from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference.chains import Reservoir, available
 from prbnn.inference.engine import Draws, Engine
 from prbnn.inference.problem import Batch, Problem
 from prbnn.interruption import asked
@@ -22,10 +23,17 @@ from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.model.scaling import Kind
-from prbnn.outcome import Record, contradictions, history_of, plateau, result_of
+from prbnn.outcome import (
+    Record,
+    contradictions,
+    history_of,
+    plateau,
+    result_of,
+    sampled_result,
+)
 from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
-from prbnn.solution import Progress, Result, Solution
+from prbnn.solution import Progress, Solution
 from prbnn.task import Enforce, Task, check_count, number, prepare, seeds
 from prbnn.training import Carry, Data, Means, Plan, begin, run_chunk
 
@@ -150,7 +158,7 @@ def train(
     ``since`` is where an earlier fit ended; training goes on from there.
     """
     began = time.perf_counter()
-    steps = int(steps or task.engine.steps)
+    steps = int(steps or task.engine.budget)
     chunk, sampler = task.engine.chunk, task.engine.block > 1
     settle = _settle(task.engine, steps)
     plan = plan_of(task, steps)
@@ -280,12 +288,12 @@ def solution_of(
     posterior = fitted.draw(every if draws is None else draws, 0)
     location, scale = _moments(task, carry.engine, posterior)
     history = history_of(record, task.units).among(_places(task), len(task.knowledge))
-    diagnostics = _diagnostics(carry.engine, posterior)
-    result = result_of(task, carry, record, status)
-    if result.status == "converged" and diagnostics is not None and not diagnostics.mixed:
-        result = Result(
-            "budget spent", f"the chains have not mixed ({diagnostics}); give more steps"
-        )
+    reservoir = getattr(carry.engine, "reservoir", None)
+    result, diagnostics = result_of(task, carry, record, status), None
+    if reservoir is not None:
+        diagnostics = _diagnostics(reservoir, fitted, posterior)
+        if result.status == "converged":
+            result = sampled_result(diagnostics, reservoir.vectors.shape[1])
     tail = max(1, len(record) // 6)
     duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.knowledge))
     return Solution(
@@ -328,7 +336,7 @@ class FittedTask(NamedTuple):
         """Raw draws from the final state; another ``number``, other draws."""
         engine, problem = self.task.engine, self.task.problem
         key = jax.random.fold_in(jax.random.key(seeds(self.seed)[2]), number)
-        draws = _draw(engine, problem, key, self.state, count)
+        draws = _draw(engine, problem, key, self.state, engine.available(self.state, count))
         return Posterior(
             network=problem.network,
             draws=np.asarray(draws.weights),
@@ -350,14 +358,12 @@ class FittedTask(NamedTuple):
         return float(_evidence(engine, problem, self.state, Draws(*draws), self.task.data))
 
 
-def _diagnostics(state: Any, posterior: Posterior) -> Diagnostics | None:
-    """Of engines whose state keeps draws by chain, where none were left out."""
-    reservoir = getattr(state, "reservoir", None)
-    if reservoir is None or len(posterior) != np.prod(reservoir.vectors.shape[:2]):
-        return None
+def _diagnostics(reservoir: Reservoir, fitted: FittedTask, posterior: Posterior) -> Diagnostics:
+    """Of all that a sampler's chains kept, also where ``posterior`` holds only some of it."""
+    kept = available(reservoir)
     counted = max(1.0, float(reservoir.counted))
     return diagnose(
-        posterior,
+        posterior if len(posterior) == kept else fitted.draw(kept, 0),
         reservoir.vectors.shape[0],
         int(reservoir.divergences),
         float(reservoir.acceptance) / counted,

@@ -71,7 +71,7 @@ def train_many(
     """
     solutions: list[Solution] = []
     groups = list(_groups(tasks, 1))
-    steps = int(steps or tasks[0].engine.steps)
+    steps = int(steps or tasks[0].engine.budget)
     for number, group in enumerate(groups):
 
         def report(done: int, before: int = number * steps) -> None:

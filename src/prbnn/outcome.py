@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from prbnn.knowledge.conflicts import Conflict, conflicts
 from prbnn.knowledge.strengths import Hard
+from prbnn.posterior.diagnostics import FEWEST_DRAWS, Diagnostics, effective_draws
 from prbnn.solution import History, Result
 from prbnn.task import Task
 from prbnn.training import Carry, Means
 
 # (step, averages over the block of steps that ended there)
 Record = list[tuple[int, Means]]
+# a rule is met to within so much: of its bound, or of its unit where an average is bounded
+RELATIVE_SLACK = 0.1
+AVERAGE_SLACK = 0.01
+# a dual is settled to within so much of itself; it is as good as 0 where it moves a mean by fewer
+# standard deviations than this; and a bounded mean is known where its error is below this much of it
+DUAL_SLACK = 0.05
+NEGLIGIBLE = 0.05
+VAGUE = 1 / 3
+# particles rest where less than this of what pulls them is left
+LARGEST_RESIDUAL = 0.1
 
 
 def plateau(record: Record, task: Task) -> bool:
@@ -65,9 +77,10 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
         )
     if status == "infeasible":
         stalled = np.asarray(carry.enforcement.stalled) >= task.enforcement.patience / 2
-        return _infeasible(task, _those(labels, stalled | _late(task, carry, record)))
-    tail = record[-max(1, len(record) // 8) :]
-    missed = _late(task, carry, record)
+        late = _missed(task, _shown(task, carry, record))
+        return _infeasible(task, _those(labels, stalled | late))
+    shown = _shown(task, carry, record)
+    missed = _missed(task, shown)
     impossible = tuple(
         rule.label
         for rule, late in zip(task.rules, missed, strict=True)
@@ -86,6 +99,26 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
         return Result(
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules
         )
+    pressing = _pressing(task, carry, shown)
+    rules = _those(labels, pressing & _unsettled(task, carry, shown))
+    if rules:
+        told = f"the dual of {_quoted(rules)} has not settled where its rule is just met"
+        return Result("budget spent", f"{told}; give more steps", rules)
+    rules = _those(labels, pressing & _vague(task, shown))
+    if rules:
+        more = "steps" if task.engine.endless or task.engine.block > 1 else "particles or members"
+        told = f"too few draws break {_quoted(rules)} for its mean and its dual to be known"
+        return Result("budget spent", f"{told}; give more {more}, or loosen it", rules)
+    residual = task.engine.residual(carry.engine)
+    if residual > LARGEST_RESIDUAL:
+        return Result(
+            "budget spent",
+            f"particles were still moving ({residual:.0%} of what pulls them is not balanced); give "
+            "more steps or particles",
+        )
+    if task.engine.block > 1:
+        return Result("converged")  # subject to what its chains show
+    tail = record[-max(1, len(record) // 8) :]
     elbo = np.array([float(means.elbo) for _, means in record])
     late, later = elbo[-2 * len(tail) : -len(tail)], elbo[-len(tail) :]
     noise = np.sqrt((late.var() + later.var()) / len(tail)) if len(late) else np.inf
@@ -124,38 +157,112 @@ def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:
     return Result("infeasible", f"{told}; loosen or drop one", rules)
 
 
-def _late(task: Task, carry: Carry, record: Record) -> np.ndarray:
-    """Which rules the last eighth of training did not meet."""
+def sampled_result(diagnostics: Diagnostics, keep: int) -> Result:
+    """Of a sampler whose rules are met: whether its chains agree, and hold as much as was asked for."""
+    if not diagnostics.mixed:
+        return Result("budget spent", f"the chains have not mixed ({diagnostics}); give more steps")
+    if diagnostics.kept is not None and diagnostics.kept < keep:
+        return Result(
+            "converged",
+            f"each chain kept {diagnostics.kept} of {keep} draws, one per step after its warm-up; for "
+            f"all, give at least {2 * keep} steps",
+        )
+    return Result("converged")
+
+
+class Shown(NamedTuple):
+    """What the end of training shows of each rule, in its unit.
+
+    - `value`: what is bounded: mean f, or minus the frequency of breaking a probable rule
+    - `error`: its standard error, as a mean over the posterior's own draws
+    - `variance`: of a single draw; `worth`: how many independent draws of the true posterior there were
+    - `broken`: fraction of functions seen to break it
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    variance: np.ndarray
+    worth: np.ndarray
+    broken: np.ndarray
+
+
+def _shown(task: Task, carry: Carry, record: Record) -> Shown:
+    """From all draws that a sampler kept; of other engines, from the last eighth of training."""
     tail = record[-max(1, len(record) // 8) :]
-    f = np.mean([means.f for _, means in tail], axis=0)
     broken = np.mean([means.broken for _, means in tail], axis=0)
-    return _missed(
-        task, carry, f, broken, task.engine.chunk * len(tail) * float(tail[-1][1].functions)
-    )
+    reservoir = getattr(carry.engine, "reservoir", None)
+    if reservoir is not None and int(reservoir.filled) >= FEWEST_DRAWS:
+        f = np.asarray(reservoir.f, float)[:, : int(reservoir.filled)]
+        variance = f.var(axis=(0, 1))
+        worth = np.array([_worth(f[..., place]) for place in range(f.shape[2])], float)
+        return Shown(f.mean(axis=(0, 1)), np.sqrt(variance / worth), variance, worth, broken)
+    functions = float(tail[-1][1].functions)
+    seen = task.engine.chunk * len(tail) * functions
+    f = np.mean([means.f for _, means in tail], axis=0)
+    chance = np.isin(_kinds(task), ("probable functions", "probable points"))
+    variance = np.asarray(carry.enforcement.variance_f, float)
+    # members are the same functions at every step
+    worth = np.full(len(task.rules), seen if task.engine.endless else functions)
+    return Shown(np.where(chance, -broken, f), np.sqrt(variance / seen), variance, worth, broken)
+
+
+def _worth(f: np.ndarray) -> float:
+    """How many independent draws a rule's f, by chain, is worth; all where it never changes."""
+    return max(1.0, effective_draws(f.ravel(), len(f))) if np.ptp(f) > 0 else float(f.size)
 
 
 def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
     return tuple(label for label, chosen in zip(labels, mask, strict=True) if chosen)
 
 
-def _missed(task: Task, carry: Carry, f: np.ndarray, broken: np.ndarray, seen: float) -> np.ndarray:
-    """Which rules are not met, from averages over the last steps, Monte Carlo error allowed for."""
-    bound = np.asarray(task.enforcement.bound)
-    noise = np.sqrt(np.asarray(carry.enforcement.variance_f) / seen)
-    loose = np.array([rule.strength.kind == "average" for rule in task.rules])
-    slack = np.where(loose, 0.01, 0.1 * np.abs(bound)) + 3 * noise
-    missed = np.zeros(len(task.rules), bool)
-    for place, rule in enumerate(task.rules):
-        match rule.strength.kind:
-            case "hard" | "average":
-                missed[place] = f[place] < bound[place] - slack[place] - 1e-6
-            case "probable functions" | "probable points":
-                missed[place] = -broken[place] < bound[place] - slack[place]
-            case "share":
-                missed[place] = broken[place] > 3 * float(task.enforcement.target[place])
-            case _:
-                pass
+def _missed(task: Task, shown: Shown) -> np.ndarray:
+    """Which rules are not met, Monte Carlo error allowed for."""
+    kinds = _kinds(task)
+    bound = np.asarray(task.enforcement.bound, float)
+    slack = np.where(kinds == "average", AVERAGE_SLACK, RELATIVE_SLACK * np.abs(bound))
+    short = shown.value < bound - slack - 3 * shown.error - 1e-6
+    often = shown.broken > 3 * np.asarray(task.enforcement.target, float)
+    missed = np.where(kinds == "share", often, short & _priced(kinds))
     return missed & (np.asarray(task.enforcement.active) > 0)
+
+
+def _pressing(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
+    """Which duals tilt the posterior by more than a little of the spread of what they bound."""
+    kinds = _kinds(task)
+    # where no draw breaks a rule its spread is not seen, but its dual may well be too large
+    unseen = np.where(kinds == "average", 0.0, np.abs(np.asarray(task.enforcement.bound, float)))
+    spread = np.maximum(np.sqrt(shown.variance), unseen)
+    tilts = np.asarray(carry.enforcement.dual, float) * spread > NEGLIGIBLE * task.tempering
+    return tilts & _priced(kinds) & (np.asarray(task.enforcement.active) > 0)
+
+
+def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
+    """Which rules are more than met, or not quite, at the dual that presses on them.
+
+    At the right dual a rule is just met, or the dual is 0 (complementary slackness). A dual moves a mean
+    by dual * variance / tempering.
+    """
+    bound = np.asarray(task.enforcement.bound, float)
+    moved = np.asarray(carry.enforcement.dual, float) * shown.variance / task.tempering
+    average = _kinds(task) == "average"
+    slack = np.where(average, DUAL_SLACK * moved, RELATIVE_SLACK * np.abs(bound))
+    return np.abs(shown.value - bound) > slack + 2 * shown.error + 1e-6
+
+
+def _vague(task: Task, shown: Shown) -> np.ndarray:
+    """Which mean violations and frequencies rest on too few draws to be known."""
+    bound = np.asarray(task.enforcement.bound, float)
+    error = np.sqrt(shown.variance / shown.worth)
+    return (_kinds(task) != "average") & (bound < 0) & (error > VAGUE * np.abs(bound))
+
+
+def _kinds(task: Task) -> np.ndarray:
+    return np.array([rule.strength.kind for rule in task.rules], object)
+
+
+def _priced(kinds: np.ndarray) -> np.ndarray:
+    """Which strengths bound a mean or a probability by a dual."""
+    return np.isin(kinds, ("hard", "average", "probable functions", "probable points"))
 
 
 def _quoted(rules: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.built import Built, built_in
 from prbnn.model.construction import check_region, construction_of
-from prbnn.model.likelihoods import Likelihood
+from prbnn.model.likelihoods import Likelihood, parameters_prior
 from prbnn.model.limits import check_limits, with_numbers
 from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
@@ -153,6 +153,9 @@ def prepare(
     if not isinstance(prior, Prior):
         raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
     prior_mean, prior_sd = prior.moments(built)
+    own_start = likelihood.start(scale.output_scale, table.targets, weight)
+    target_sd = _target_sd(table.targets, weight) / scale.output_scale
+    own_mean, own_sd = parameters_prior(likelihood, np.asarray(own_start, float), target_sd)
     problem = Problem(
         network=built,
         fresh=Fresh(network, *widths),
@@ -160,9 +163,9 @@ def prepare(
         knowledge=bound if rules else None,
         prior_mean=jnp.asarray(prior_mean, float),
         prior_sd=jnp.asarray(prior_sd, float),
-        likelihood_start=jnp.asarray(
-            likelihood.start(scale.output_scale, table.targets, weight), float
-        ),
+        likelihood_start=jnp.asarray(own_start, float),
+        own_prior_mean=jnp.asarray(own_mean, float),
+        own_prior_sd=jnp.asarray(own_sd, float),
         tempering=number(tempering),
         points_width=min(_points(rules, points, table, engine), pool),
     )
@@ -176,6 +179,7 @@ def prepare(
             rejection or engine.rejection,
             tempering,
             engine.block,
+            chains=getattr(engine, "chains", 0),
             gradual=layout is not None,
             searched=worst_points(engine, problem) > 0,
         ),
@@ -187,6 +191,13 @@ def prepare(
         scaling=scale,
         tempering=tempering,
     )
+
+
+def _target_sd(targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Standard deviation of each target, whatever the scaling; 1 where it does not vary."""
+    mean = np.average(targets, axis=0, weights=weight)
+    sd = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+    return np.where(np.ptp(targets, axis=0) > 0, sd, 1.0)
 
 
 def _constructed(

@@ -150,17 +150,20 @@ def run_chunk(
     def body(_: Array, state: tuple[Carry, Means]) -> tuple[Carry, Means]:
         carry, sums = state
         key = jax.random.fold_in(carry.key, carry.step)
-        softness = enforcement.softness(carry.enforcement, carry.step / (0.6 * plan.steps))
+        softness = enforcement.softness(
+            carry.enforcement, carry.step, plan.steps, plan.settle_start
+        )
         batch = pick(problem, data, carry, key, batch_size, softness)
         settled = jnp.clip((carry.step - plan.settle_start) / plan.settle_length, 0.0, 1.0)
         rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
-        pace = Pace(rate, jnp.minimum(carry.step / plan.settle_start, 1.0), settled)
+        keeping = jnp.round(plan.settle_length).astype(jnp.int32)
+        pace = Pace(rate, jnp.minimum(carry.step / plan.settle_start, 1.0), keeping)
         pressure = enforcement.pressure(carry.enforcement, carry.step / plan.warmup)
         engine_key = jax.random.fold_in(key, 0) if batch_size else key
         engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, pace)
         frozen = ~pace.warming if engine.block > 1 else False
         duals = enforcement.update(
-            carry.enforcement, info.measured, plan.warmup, rate > SEARCHING, frozen
+            carry.enforcement, info.measured, plan.warmup, rate > SEARCHING, frozen, softness == 0
         )
         now = Means(
             info.objective,

@@ -270,16 +270,18 @@ class TestWhatEachEngineIs:
         assert np.allclose(solution.posterior.draws.mean(0), [-0.453560, 0.902019], atol=0.01)
 
     def test_stein_particles_of_one_are_a_climb(self) -> None:
-        from prbnn.inference.svgd import stein_direction
+        from prbnn.inference.svgd import stein_forces
 
         gradient = jnp.array([[1.0, -2.0]])
-        assert np.allclose(stein_direction(jnp.zeros((1, 2)), gradient), gradient)
+        attraction, repulsion = stein_forces(jnp.zeros((1, 2)), gradient)
+        assert np.allclose(attraction, gradient)
+        assert np.allclose(repulsion, 0)
 
     def test_stein_particles_repel(self) -> None:
-        from prbnn.inference.svgd import stein_direction
+        from prbnn.inference.svgd import stein_forces
 
         particles = jnp.array([[0.0], [1.0]])
-        push = stein_direction(particles, jnp.zeros((2, 1)))
+        _, push = stein_forces(particles, jnp.zeros((2, 1)))
         assert push[0, 0] < 0 < push[1, 0]
 
     def test_names_and_objects_mean_the_same(self, rows: tuple) -> None:

@@ -35,7 +35,7 @@ def measure(
     network: Callable[[Array], Array],
     start: Array | int = 0,
     width: int | None = None,
-    softness: Array | float | None = 0.01,
+    softness: Array | float = 0.01,
     inside: float = 0.0,
     worst: Int[Array, "groups worst"] | None = None,
 ) -> Measured:
@@ -48,11 +48,11 @@ def measure(
     - on average: f = mean of score
     - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
       over all points; an indicator has no gradient, so this surrogate moves the weights.
-      ``softness`` is one number, or one a rule; None is the indicator itself, for engines that
+      ``softness`` is one number, or one per rule; 0 is the indicator itself, for engines that
       need no slope
     """
     values, broken, depth, heat = [], [], [], []
-    widths = jnp.broadcast_to(jnp.asarray(1.0 if softness is None else softness), knowledge.count)
+    widths = jnp.broadcast_to(jnp.asarray(softness, float), knowledge.count)
     scores = knowledge.scores(network, start, width, worst)
     for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
         short = score - inside if kind == "share" else score
@@ -67,8 +67,9 @@ def measure(
         if kind.startswith("probable"):
             counted = lowest if kind == "probable functions" else jnp.min(score, axis=1)
             broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
-            surrogate = jnp.mean(jax.nn.sigmoid(-counted / widths[place]))
-            values.append(-broken[-1] if softness is None else -surrogate)
+            sharp = widths[place] == 0
+            surrogate = jnp.mean(jax.nn.sigmoid(-counted / jnp.where(sharp, 1.0, widths[place])))
+            values.append(-jnp.where(sharp, broken[-1], surrogate))
             depth.append(jnp.mean(jnp.maximum(-counted, 0)))
             continue
         clipped = score if kind == "average" else jnp.minimum(short, 0)

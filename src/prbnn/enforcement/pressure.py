@@ -6,7 +6,8 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
 - hard with a tolerance, on average, probable: the augmented Lagrangian's own derivative,
   ``max(0, dual - penalty * gap)`` with gap = mean f - bound, at a *running* mean (the square of a
   few draws' mean would bias the dual by penalty * Var f / draws). The penalty is
-  1 / (Var f + tolerance^2), which makes ``dual <- dual - penalty * gap`` about a Newton step. It
+  tempering / (Var f + tolerance^2), which makes ``dual <- dual - penalty * gap`` about a Newton step,
+  since a mean answers a dual at the rate Var f / tempering. It
   is spread over RESPONSE steps, so that the weights can follow, and takes the dual to no more
   than half as much again (plus 1) and no less than half. A penalty so measured grows by itself as
   a rule is being met, since Var f falls, and not otherwise; it falls slowly.
@@ -16,8 +17,8 @@ The objective is log likelihood - tempering * KL + sum of pressure * f. How pres
   the posterior; the few functions left are rejected by conditioning.
 - in the prior: fixed, ``tempering * weight``: KL(q || p exp(weight f)) = KL(q || p) - weight E_q f
 
-Samplers hold their pressure within a block of steps, move duals between blocks by damped Newton
-steps of a mean over a few blocks, and freeze them (averaged over the last blocks) before draws are kept.
+Samplers hold their pressure within a block of steps, move duals between blocks (`enforcement/blocks.py`)
+and freeze them before draws are kept.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from prbnn.enforcement.blocks import Block, Kinds, newton, no_block
 from prbnn.enforcement.measure import Measured
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft
@@ -61,10 +63,7 @@ LARGE = 10.0
 # rule outweighs data and prices: the dual must be near its end.
 ENOUGH = 0.5
 NEAR_THE_END = 0.5
-# for samplers: how much of a Newton step is taken after a block, how fast a share's dual moves then,
-# how many times its tolerance counts as far, and when a stall is one
-DAMPING = 0.2
-FAR = 9.0
+# for samplers: how fast a share's dual moves after a block, and when a stall is one
 SHARE_STEP = 0.35
 STALLED_BLOCKS = 12
 # the least share of the functions that break a rule which a step's points are taken to see, and how fast
@@ -73,6 +72,9 @@ LEAST_REACH = 0.1
 CALIBRATION_RATE = 0.2
 # surrogate width of probable rules, in the rule's unit: where it starts and how sharp it becomes
 SOFTNESS = (0.5, 0.01)
+# when it is sharpest: so far into a fit, or into a sampler's warm-up
+SHARP_WHEN_DONE = 0.6
+SHARP_WHEN_WARMED = 0.5
 
 
 class State(NamedTuple):
@@ -92,13 +94,15 @@ class State(NamedTuple):
     pushed: Float[Array, " rules"]
     stalled: Float[Array, " rules"]
     step: Float[Array, ""]
+    block: Block
 
 
 class Enforcement(eqx.Module):
     """Strengths of all rules as arrays; numbers are in each rule's unit.
 
-    A rule whose `active` is 0 is as good as absent, in the same program. `searched` says that pools are
-    searched for their worst points.
+    A rule whose `active` is 0 is as good as absent, in the same program. `block` and `chains` are a
+    sampler's: for how many steps pressure is held, and how many functions a step draws. `searched` says
+    that pools are searched for their worst points.
     """
 
     kinds: tuple[Kind, ...] = eqx.field(static=True)
@@ -110,6 +114,7 @@ class Enforcement(eqx.Module):
     scale: Float[Array, ""]
     tempering: Float[Array, ""]
     block: int = eqx.field(static=True, default=1)
+    chains: int = eqx.field(static=True, default=0)
     gradual: bool = eqx.field(static=True, default=False)
     searched: bool = eqx.field(static=True, default=False)
 
@@ -132,6 +137,7 @@ class Enforcement(eqx.Module):
             pushed=zeros,
             stalled=zeros,
             step=jnp.zeros(()),
+            block=no_block(self.block, self.chains, len(self.kinds)),
         )
         return state._replace(held=self._pressure(state, dual))
 
@@ -171,20 +177,18 @@ class Enforcement(eqx.Module):
         """The step of the dual that a Newton method would take."""
         return -self._gap(state) * state.penalty
 
-    def _step(self, state: State) -> Float[Array, " rules"]:
-        """A step of the dual: Newton's; for a sampler's tolerance, of a mean that falls as dual^-2."""
-        if self.block == 1:
-            return self._newton(state)
-        ratio = jnp.clip(state.mean_f / jnp.minimum(self.bound, -1e-12), 1 / FAR, FAR)
-        return jnp.where(
-            self._is("hard"), (state.dual + 1.0) * (jnp.sqrt(ratio) - 1.0), self._newton(state)
-        )
-
-    def softness(self, state: State, done: Array | float) -> Float[Array, " rules"]:
+    def softness(
+        self, state: State, step: Array, steps: Array | float, settle_start: Array | float
+    ) -> Float[Array, " rules"]:
         """Width of the probable rules' surrogate: falling as the search goes on, and never so narrow
-        that functions far outside would feel no slope."""
+        that functions far outside would feel no slope. After half of its warm-up a sampler needs none:
+        the width is 0, the indicator itself."""
         first, last = SOFTNESS
-        return jnp.maximum(first * (last / first) ** jnp.clip(done, 0.0, 1.0), 0.5 * state.depth)
+        sampler = self.block > 1
+        done = step / (SHARP_WHEN_WARMED * settle_start if sampler else SHARP_WHEN_DONE * steps)
+        width = first * (last / first) ** jnp.clip(done, 0.0, 1.0)
+        width = jnp.maximum(width, 0.5 * state.depth)
+        return jnp.where(done < 1, width, 0.0) if sampler else width
 
     def infeasible(self, state: State) -> Array:
         """Rules that stay broken although pressure has had its say; see `_look`."""
@@ -211,10 +215,12 @@ class Enforcement(eqx.Module):
         warmup: Array | float,
         searching: Array | bool = True,
         frozen: Array | bool = False,
+        sharp: Array | bool = True,
     ) -> State:
         """Take in the measurements of a step's draws (leading axis) and move the duals.
 
-        A rule can stall only while ``searching``: weights that hardly move mend nothing.
+        A rule can stall only while ``searching``: weights that hardly move improve nothing. ``sharp``
+        says which probable rules are measured by their indicator, and not by a surrogate.
         """
         step = state.step + 1
         position = state.step % self.block
@@ -232,21 +238,28 @@ class Enforcement(eqx.Module):
         floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
         kept = self._is("hard", "average") & (step > warmup) & (self.block == 1)
         penalty = jnp.maximum(
-            1 / (state.variance_f + floor), jnp.where(kept, FORGETTING * state.penalty, 0.0)
+            self.tempering / (state.variance_f + floor),
+            jnp.where(kept, FORGETTING * state.penalty, 0.0),
         )
         state = state._replace(penalty=penalty)
         state = self._look(state, moves & jnp.asarray(searching), measured.f.shape[0])
         before = state.dual
-        state = self._lagrangian_update(self._share_update(state, moves), moves)
+        state = self._share_update(state, moves)
+        if self.block == 1:
+            state = self._lagrangian_update(state, moves)
+        else:
+            state = self._block_update(state, measured, position.astype(int), moves, sharp)
         growth = jnp.maximum(state.dual - before, 0.0)
-        state = state._replace(pushed=state.pushed + growth * state.variance_f)
+        answered = growth * state.variance_f / self.tempering
+        state = state._replace(pushed=state.pushed + answered)
         return state if self.block == 1 else self._hold(state, moves, jnp.asarray(frozen))
 
     def _hold(self, state: State, moves: Array, frozen: Array) -> State:
-        """Between blocks take the new dual; once frozen, its average over the last blocks."""
+        """Between blocks take the new dual; once frozen, a share's is its average over the last ones."""
         blocks = state.step / self.block
         smooth = state.smooth + (state.dual - state.smooth) * jnp.minimum(1.0, 4 / blocks)
-        smooth = jnp.where(moves, smooth, state.smooth)
+        smooth = jnp.where(moves & self._is("share"), smooth, state.smooth)
+        smooth = jnp.where(self._is("share"), smooth, state.dual)
         held = jnp.where(moves, self._pressure(state, state.dual), state.held)
         soft = self._is("soft")
         kept = jnp.where(soft, held, self._pressure(state, smooth))
@@ -291,16 +304,39 @@ class Enforcement(eqx.Module):
         # of several rules that want more, the one that lacks most gets most
         lack = self.active * jnp.where(self._lagrangian, jnp.maximum(0.0, -self._gap(state)), 0.0)
         most = (0.5 * state.dual + 1.0) * lack / (jnp.max(lack) + 1e-12)
-        least = -0.5 * state.dual - (self.block > 1)
-        change = jnp.clip(self._step(state), least, most)
+        change = jnp.clip(self._newton(state), -0.5 * state.dual, most)
         # far more pressure than a probable rule needs leaves a share of 0, which says little of how
         # far to go back; so it falls as a share rule's does
         eased = 0.3 * state.dual * jnp.clip(self._gap(state) / self.bound, -1.0, 0.0)
         strict = self._is("probable functions", "probable points")
         change = jnp.where(strict & (eased < 0), jnp.minimum(change, eased), change)
-        taken = 1 / RESPONSE if self.block == 1 else DAMPING
-        dual = jnp.clip(state.dual + taken * change, 0.0, LARGEST * self.scale)
+        dual = jnp.clip(state.dual + change / RESPONSE, 0.0, LARGEST * self.scale)
         return state._replace(dual=jnp.where(self._lagrangian & moves, dual, state.dual))
+
+    def _block_update(
+        self,
+        state: State,
+        measured: Measured,
+        position: Array,
+        moves: Array,
+        sharp: Array | bool,
+    ) -> State:
+        """Take a step's draws into the block; after its last one, move the duals by what it shows."""
+        if not self._lagrangian.any():
+            return state
+        block = state.block._replace(f=state.block.f.at[position].set(measured.f))
+        kinds = Kinds(
+            self._is("average"),
+            self._is("hard"),
+            self._is("probable functions", "probable points"),
+        )
+        settles = jnp.asarray(sharp) | ~kinds.probability
+        change, moved = newton(
+            block, state.dual, self.bound, self.tempering, kinds, self.active, settles
+        )
+        dual = jnp.clip(state.dual + change, 0.0, LARGEST * self.scale)
+        carried = (jnp.where(moves, new, old) for new, old in zip(moved, block, strict=True))
+        return state._replace(dual=jnp.where(moves, dual, state.dual), block=Block(*carried))
 
     def _look(self, state: State, looking: Array, draws: int) -> State:
         """Now and then, see whether rules under pressure are better than some looks ago.
@@ -349,6 +385,7 @@ def enforcement_of(
     tempering: float = 1.0,
     block: int = 1,
     *,
+    chains: int = 0,
     gradual: bool = False,
     searched: bool = False,
 ) -> Enforcement:
@@ -377,6 +414,7 @@ def enforcement_of(
         scale=jnp.asarray(max(rows, 1.0), float),
         tempering=jnp.asarray(tempering, float),
         block=block,
+        chains=chains,
         gradual=gradual,
         searched=searched,
     )

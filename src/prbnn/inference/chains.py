@@ -1,4 +1,4 @@
-"""What samplers share: chains that keep a reservoir of draws of fixed size."""
+"""What samplers share: chains that keep draws, evenly spread over the steps after their warm-up."""
 
 from __future__ import annotations
 
@@ -8,42 +8,93 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from prbnn.inference.engine import Draws, Pace, evenly
+from prbnn.inference.engine import Draws, Pace
 from prbnn.inference.problem import Problem
 
 
 class Reservoir(NamedTuple):
-    """Kept draws of every chain, and what went wrong on the way."""
+    """Draws kept of every chain, and what was counted on the way.
+
+    Only the first `filled` draws of each chain were drawn; the places after them are zeros. `f` is what
+    each of them does to each rule. `due` decides when the next draw is kept; see `put`.
+    """
 
     vectors: Float[Array, "chains keep vector"]
+    f: Float[Array, "chains keep rules"]
+    filled: Int[Array, ""]
+    due: Int[Array, ""]
     divergences: Int[Array, ""]
     acceptance: Float[Array, ""]
     counted: Float[Array, ""]
 
 
-def empty(chains: Float[Array, "chains vector"], keep: int) -> Reservoir:
-    """Filled with where the chains are, until there is something to keep."""
-    vectors = jnp.repeat(chains[:, None], keep, axis=1)
-    return Reservoir(vectors, jnp.zeros((), int), jnp.zeros(()), jnp.zeros(()))
+def empty(chains: Float[Array, "chains vector"], keep: int, rules: int) -> Reservoir:
+    """A reservoir for ``keep`` draws per chain, with none in it."""
+    count, size = chains.shape
+    nothing = jnp.zeros((), jnp.int32)
+    return Reservoir(
+        jnp.zeros((count, keep, size), chains.dtype),
+        jnp.zeros((count, keep, rules), chains.dtype),
+        nothing,
+        nothing,
+        nothing,
+        jnp.zeros(()),
+        jnp.zeros(()),
+    )
 
 
 def put(
-    reservoir: Reservoir, chains: Array, pace: Pace, divergent: Array, acceptance: Array
+    reservoir: Reservoir,
+    chains: Float[Array, "chains vector"],
+    f: Float[Array, "chains rules"],
+    pace: Pace,
+    divergent: Array,
+    acceptance: Array,
 ) -> Reservoir:
-    """Keep the chains' positions once warm: the last of each of equally long stretches."""
-    keep = reservoir.vectors.shape[1]
-    slot = jnp.minimum((pace.kept * keep).astype(int), keep - 1)
-    vectors = jnp.where(pace.warming, reservoir.vectors, reservoir.vectors.at[:, slot].set(chains))
+    """Keep the chains' positions once warm: the last of each of ``keep`` equally long stretches.
+
+    `due` grows by ``keep`` at each step, and a draw is kept whenever it reaches the number of steps there
+    are: whole numbers, so that no place is skipped. Where there are fewer steps than places, each step's
+    position is kept, and the places that remain stay unfilled.
+    """
+    places = reservoir.vectors.shape[1]
+    due = reservoir.due + jnp.minimum(places, pace.keeping)
+    keeps = ~pace.warming & (due >= pace.keeping) & (reservoir.filled < places)
+    place = jnp.minimum(reservoir.filled, places - 1)
+
+    def kept(held: Array, new: Array) -> Array:
+        return jnp.where(keeps, held.at[:, place].set(new), held)
+
     counts = jnp.where(pace.warming, 0.0, 1.0)
     return Reservoir(
-        vectors,
-        reservoir.divergences + jnp.where(pace.warming, 0, jnp.sum(divergent)),
+        kept(reservoir.vectors, chains),
+        kept(reservoir.f, f),
+        reservoir.filled + keeps.astype(jnp.int32),
+        jnp.where(pace.warming, 0, due - jnp.where(due >= pace.keeping, pace.keeping, 0)),
+        reservoir.divergences + jnp.where(pace.warming, 0, jnp.sum(divergent)).astype(jnp.int32),
         reservoir.acceptance + counts * jnp.mean(acceptance),
         reservoir.counted + counts,
     )
 
 
-def drawn(problem: Problem, reservoir: Reservoir, count: int) -> Draws:
-    """Kept draws of all chains together."""
-    vectors = reservoir.vectors.reshape(-1, reservoir.vectors.shape[-1])
-    return Draws(*jax.vmap(problem.split)(evenly(vectors, count)))
+def available(reservoir: Reservoir) -> int:
+    """How many draws all chains together have; before any was kept, where each chain is."""
+    return reservoir.vectors.shape[0] * max(1, int(reservoir.filled))
+
+
+def drawn(
+    problem: Problem, reservoir: Reservoir, chains: Float[Array, "chains vector"], count: int
+) -> Draws:
+    """``count`` of the kept draws, chain after chain, or each chain's position where none was kept yet.
+
+    There must be as many: see `available`.
+    """
+    each = jnp.maximum(reservoir.filled, 1)
+    held = reservoir.vectors.at[:, 0].set(
+        jnp.where(reservoir.filled > 0, reservoir.vectors[:, 0], chains)
+    )
+    # the k-th of `count` is at (k * total) // count; in two parts, since the product overflows early
+    whole, rest = jnp.divmod(chains.shape[0] * each, count)
+    order = jnp.arange(count)
+    place = order * whole + (order * rest) // count
+    return Draws(*jax.vmap(problem.split)(held[place // each, place % each]))

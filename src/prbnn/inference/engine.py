@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.pressure import REJECTION
@@ -35,12 +35,12 @@ class Pace(NamedTuple):
     """Where a step stands.
 
     `rate` scales the learning rate. A sampler adapts itself while `warmed` runs from 0 to 1, and
-    then keeps draws while `kept` runs from 0 to 1.
+    then keeps draws for `keeping` steps.
     """
 
     rate: Float[Array, ""]
     warmed: Float[Array, ""]
-    kept: Float[Array, ""]
+    keeping: Int[Array, ""]
 
     @property
     def warming(self) -> Array:
@@ -115,6 +115,19 @@ class Engine(Protocol):
     def finish(self, problem: Problem, state: Any, batch: Batch) -> Any:
         """What is left to do once training has ended, on all rows: nothing, unless it says so."""
         return state
+
+    @property
+    def budget(self) -> int:
+        """Steps of a fit that states none."""
+        return self.steps
+
+    def available(self, state: Any, count: int) -> int:
+        """How many draws there are to be had where ``count`` are asked for; not for compiled code."""
+        return count
+
+    def residual(self, state: Any) -> float:
+        """How far members are from where they would stay, from 0 to 1; 0 where that is not known."""
+        return 0.0
 
     def draws_of(self, problem: Problem, key: Array, state: Any, count: int) -> Draws:
         """``count`` draws; all there are where the engine has fewer."""

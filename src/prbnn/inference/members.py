@@ -64,12 +64,12 @@ def log_posterior(
 
 
 def log_density(
-    problem: Problem, batch: Batch, pressure: Array, *, strict: bool = False
+    problem: Problem, batch: Batch, pressure: Array
 ) -> Callable[[Array], tuple[Array, Info]]:
     """vector -> what samplers draw from, and its parts."""
 
     def of(vector: Array) -> tuple[Array, Info]:
-        value, (fit, prior, measured) = problem.log_density(vector, batch, pressure, strict=strict)
+        value, (fit, prior, measured) = problem.log_density(vector, batch, pressure)
         return value, Info(value, fit, -prior, measured)
 
     return of

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from prbnn.inference.chains import Reservoir, drawn, empty, put
+from prbnn.inference.chains import Reservoir, available, drawn, empty, put
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
@@ -85,7 +85,7 @@ class NUTS(Engine):
             _typed(begin(FIRST_STEP)),
             mass,
             _no_spread(start, jnp.asarray(float(FIRST_WINDOW))),
-            empty(start, self.keep),
+            empty(start, self.keep, problem.rules),
         )
 
     def _tuning(self) -> tuple:
@@ -102,11 +102,14 @@ class NUTS(Engine):
         pressure: Float[Array, " rules"],
         pace: Pace,
     ) -> tuple[State, Info]:
-        """One transition of every chain; points of the rules stay the same, or it were no density."""
+        """One transition of every chain; points of the rules stay the same, or it were no density.
+
+        The indicator of a probable rule has no slope: it counts through the accept step.
+        """
         from blackjax.mcmc import hmc, nuts
 
         batch = batch._replace(points_start=jnp.zeros_like(batch.points_start))
-        with_parts = log_density(problem, batch, pressure, strict=True)
+        with_parts = log_density(problem, batch, pressure)
 
         def density(vector: Array) -> Array:
             return with_parts(vector)[0]
@@ -129,7 +132,7 @@ class NUTS(Engine):
         state = state._replace(chains=moved, step_size=step_size)
         return (
             self._learn(state, pace)._replace(
-                reservoir=put(state.reservoir, moved, pace, divergent, accepted)
+                reservoir=put(state.reservoir, moved, info.measured.f, pace, divergent, accepted)
             ),
             averaged(info),
         )
@@ -154,9 +157,18 @@ class NUTS(Engine):
             spread=_when(ends, _no_spread(state.chains, 2 * spread.window), spread),
         )
 
+    @property
+    def budget(self) -> int:
+        """Long enough after the warm-up for as many draws as are to be kept."""
+        return max(self.steps, 2 * self.keep)
+
+    def available(self, state: State, count: int) -> int:
+        """No more than were kept."""
+        return min(count, available(state.reservoir))
+
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The kept draws."""
-        return drawn(problem, state.reservoir, count)
+        return drawn(problem, state.reservoir, state.chains, count)
 
 
 def _no_spread(start: Array, window: Array) -> Spread:

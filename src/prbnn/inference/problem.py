@@ -22,8 +22,6 @@ from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
 from prbnn.model.weights import flatten, unflatten
 
-# a sampler's prior of a learned log noise: a factor of e either way of where it starts, and more
-OWN_SD = 1.0
 # in units of a rule; see inside_of
 INSIDE = 0.02
 
@@ -55,7 +53,11 @@ class Fresh:
 
 
 class Problem(eqx.Module):
-    """Network, likelihood, prior, tempering and knowledge; every number is an array."""
+    """Network, likelihood, prior, tempering and knowledge; every number is an array.
+
+    `own_prior_mean` and `own_prior_sd` are of the likelihood's own parameters, which samplers and
+    particles draw; other engines maximise over them.
+    """
 
     network: Any
     fresh: Callable[[Array], Array] = eqx.field(static=True)
@@ -64,6 +66,8 @@ class Problem(eqx.Module):
     prior_mean: Float[Array, " weights"]
     prior_sd: Float[Array, " weights"]
     likelihood_start: Float[Array, " parameters"]
+    own_prior_mean: Float[Array, " parameters"]
+    own_prior_sd: Float[Array, " parameters"]
     tempering: Float[Array, ""]
     points_width: int = eqx.field(static=True)
 
@@ -71,6 +75,11 @@ class Problem(eqx.Module):
     def size(self) -> int:
         """How many weights there are."""
         return self.prior_sd.size
+
+    @property
+    def rules(self) -> int:
+        """How many rules there are."""
+        return 0 if self.knowledge is None else self.knowledge.count
 
     @property
     def start(self) -> Float[Array, " vector"]:
@@ -106,22 +115,19 @@ class Problem(eqx.Module):
         vector: Float[Array, " vector"],
         batch: Batch,
         pressure: Float[Array, " rules"],
-        *,
-        strict: bool = False,
     ) -> tuple[Array, tuple[Array, Array, Measured]]:
         """What samplers draw from: log of prior * (likelihood * exp(sum pressure f))^(1/tempering).
 
         With the parts it is made of: log likelihood, log prior, and what was measured.
         """
         fit, prior = self.log_likelihood(vector, batch), self.log_prior(vector)
-        measured = self.measure(vector, batch, strict=strict)
-        own_prior = -0.5 * jnp.sum(((vector[self.size :] - self.likelihood_start) / OWN_SD) ** 2)
+        measured = self.measure(vector, batch)
+        own = (vector[self.size :] - self.own_prior_mean) / self.own_prior_sd
+        own_prior = -0.5 * jnp.sum(own**2)
         gain = fit + jnp.sum(pressure * measured.f)
         return gain / self.tempering + prior + own_prior, (fit, prior, measured)
 
-    def measure(
-        self, vector: Float[Array, " vector"], batch: Batch, *, strict: bool = False
-    ) -> Measured:
+    def measure(self, vector: Float[Array, " vector"], batch: Batch) -> Measured:
         """What one drawn function does to each rule on this step's points."""
         if self.knowledge is None:
             return Measured(jnp.zeros(0), jnp.zeros(0), jnp.zeros(0))
@@ -130,7 +136,7 @@ class Problem(eqx.Module):
             self.function(vector),
             batch.points_start,
             self.points_width,
-            None if strict else batch.softness,
+            batch.softness,
             self.inside,
             batch.worst,
         )

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.inference.chains import Reservoir, drawn, empty, put
+from prbnn.inference.chains import Reservoir, available, drawn, empty, put
 from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
@@ -78,7 +78,7 @@ class SGHMC(Engine):
             jnp.zeros_like(start),
             jnp.ones(start.shape[1]),
             optax.scale_by_adam().init(start),
-            empty(start, self.keep),
+            empty(start, self.keep, problem.rules),
         )
 
     def step(
@@ -112,7 +112,14 @@ class SGHMC(Engine):
                 gradient,
                 state.squares + share * (found - state.squares),
                 optimiser,
-                put(state.reservoir, moved, pace, ~jnp.isfinite(info.objective), jnp.ones(())),
+                put(
+                    state.reservoir,
+                    moved,
+                    info.measured.f,
+                    pace,
+                    ~jnp.isfinite(info.objective),
+                    jnp.ones(()),
+                ),
             ),
             averaged(info),
         )
@@ -126,6 +133,15 @@ class SGHMC(Engine):
         direction, optimiser = optax.scale_by_adam().update(state.gradient, state.optimiser)
         return state.chains + CLIMBING_RATE * jnp.asarray(direction), optimiser
 
+    @property
+    def budget(self) -> int:
+        """Long enough after the warm-up for as many draws as are to be kept."""
+        return max(self.steps, 2 * self.keep)
+
+    def available(self, state: State, count: int) -> int:
+        """No more than were kept."""
+        return min(count, available(state.reservoir))
+
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
         """The kept draws."""
-        return drawn(problem, state.reservoir, count)
+        return drawn(problem, state.reservoir, state.chains, count)

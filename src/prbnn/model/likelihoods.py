@@ -8,7 +8,7 @@ likelihood learns beside the weights (a noise) is a vector of its own parameters
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from prbnn.errors import is_number
 
 LOG_TWO_PI = math.log(2 * math.pi)
-# first noise of a fit, in standard deviations of the target, and the least "by input" may reach
+# first noise of a fit, in network units, and the least "by input" may reach
 FIRST_NOISE = 0.3
 NOISE_FLOOR = 1e-3
 SOFTPLUS_ONE = math.log(math.e - 1)
@@ -27,6 +27,31 @@ SOFTPLUS_ONE = math.log(math.e - 1)
 LARGEST_LOG_RATE = 20.0
 
 Noise = float | Literal["learned", "by input"]
+
+
+@dataclass(frozen=True)
+class NoisePrior:
+    """The prior of a learned noise: log(noise / sd of the target) ~ N(log(median), spread^2).
+
+    NUTS, SGHMC and SVGD draw the noise with the weights and need a prior of it; the other engines
+    take the noise that fits best. It is relative to the target's standard deviation over the training
+    rows, so changing the target's unit changes nothing.
+
+    - `median`: as likely to be exceeded as not, in standard deviations of the target
+    - `spread`: standard deviation of the logarithm; 1 is a factor of e either way
+
+    >>> Gaussian(noise_prior=NoisePrior(median=0.1, spread=0.5))
+    Gaussian(noise='learned', noise_prior=NoisePrior(median=0.1, spread=0.5))
+    """
+
+    median: float = 0.3
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("median", "spread"):
+            value = getattr(self, name)
+            if not (is_number(value) and value > 0 and math.isfinite(value)):
+                raise ValueError(f"NoisePrior: {name} must be above 0, got {value!r}")
 
 
 @runtime_checkable
@@ -79,6 +104,21 @@ class Likelihood(Protocol):
         ...
 
 
+def parameters_prior(
+    likelihood: Likelihood, start: np.ndarray, output_sd: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the normal prior of a likelihood's own parameters.
+
+    ``output_sd`` holds the targets' standard deviations in network units. A likelihood of a user's own
+    may state ``parameters_prior(output_sd)``; without it, the prior is N(start, 1).
+    """
+    stated = getattr(likelihood, "parameters_prior", None)
+    if stated is None or not likelihood.learns:
+        return start, np.ones_like(start)
+    mean, sd = stated(output_sd)
+    return np.broadcast_to(mean, start.shape), np.broadcast_to(sd, start.shape)
+
+
 def _check_noise(kind: str, noise: Noise) -> None:
     if isinstance(noise, str):
         if noise not in ("learned", "by input"):
@@ -87,14 +127,35 @@ def _check_noise(kind: str, noise: Noise) -> None:
         raise ValueError(f"{kind}: noise must be above 0, got {noise!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Scattered:
     """A response of its own unit with a symmetric scatter of some scale around it."""
 
     noise: Noise = "learned"
+    noise_prior: NoisePrior = field(default=NoisePrior(), kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_noise(type(self).__name__, self.noise)
+        kind = type(self).__name__
+        _check_noise(kind, self.noise)
+        if not isinstance(self.noise_prior, NoisePrior):
+            raise ValueError(
+                f"{kind}: noise_prior must be NoisePrior(...), got {self.noise_prior!r}"
+            )
+        if self.noise != "learned" and self.noise_prior != NoisePrior():
+            raise ValueError(f"{kind}: noise_prior is of a learned noise; noise is {self.noise!r}")
+
+    def __repr__(self) -> str:
+        shown = {each.name: getattr(self, each.name) for each in fields(self)}
+        prior = shown.pop("noise_prior")
+        if prior != NoisePrior():
+            shown["noise_prior"] = prior
+        inside = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return f"{type(self).__name__}({inside})"
+
+    def parameters_prior(self, output_sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the log of the scale, in network units."""
+        prior = self.noise_prior
+        return np.log(prior.median * output_sd), np.full_like(output_sd, prior.spread)
 
     @property
     def scales_targets(self) -> bool:
@@ -126,12 +187,13 @@ class _Scattered:
         return values, jnp.broadcast_to(jnp.exp(parameters), values.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gaussian(_Scattered):
     """y = function(x) + N(0, noise^2).
 
-    `noise` is a standard deviation in the target's units, ``"learned"`` (one number an output), or
-    ``"by input"`` (the network gets a second set of outputs for its logarithm).
+    `noise` is a standard deviation in the target's units, ``"learned"`` (one number per output), or
+    ``"by input"`` (the network gets a second set of outputs for its logarithm). `noise_prior` is the
+    `NoisePrior` of a learned one.
 
     >>> Gaussian(noise="by input")
     Gaussian(noise='by input')
@@ -155,7 +217,7 @@ class Gaussian(_Scattered):
         return ndtr((value - response) / scale)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudentT(_Scattered):
     """y = function(x) + noise * t, with ``freedom`` degrees of freedom: outliers pull little.
 

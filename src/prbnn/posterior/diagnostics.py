@@ -15,26 +15,35 @@ from prbnn.posterior.draws import Posterior
 MOST_ROWS = 50
 # above this, chains have not been everywhere the posterior is
 LARGEST_R_HAT = 1.05
+# two halves of fewer draws than this per chain say nothing
+FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The worst over predictions at training rows; divergences are counted after the warm-up."""
+    """The worst over predictions at training rows; divergences are counted after the warm-up.
+
+    - `r_hat`: of the halves of all chains, so that a single chain and chains that drift together are
+      seen, too; NaN where chains are too short to tell
+    - `kept`: how many draws were kept per chain; None of models saved before it was counted
+    """
 
     chains: int
     r_hat: float
     effective_draws: float
     divergences: int
     acceptance: float
+    kept: int | None = None
 
     @property
     def mixed(self) -> bool:
-        """Whether the chains tell the same story."""
-        return self.chains < 2 or self.r_hat <= LARGEST_R_HAT
+        """Whether the halves of all chains agree."""
+        return self.r_hat <= LARGEST_R_HAT
 
     def __str__(self) -> str:
+        each = "" if self.kept is None else f" of {self.kept} draws"
         return (
-            f"{self.chains} chains, R-hat {self.r_hat:.3f}, {self.effective_draws:.0f} effective "
+            f"{self.chains} chains{each}, R-hat {self.r_hat:.3f}, {self.effective_draws:.0f} effective "
             f"draws, {self.divergences} divergences, acceptance {self.acceptance:.2f}"
         )
 
@@ -44,10 +53,15 @@ def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: fl
     rows = posterior.columns.rows
     few = rows[np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int)]
     values = by_chain(posterior.functions(few).reshape(len(posterior), -1), chains)
-    moving = values.std(axis=(0, 1)) > 0
-    r_hat, effective = _scores(values[..., moving]) if moving.any() else (1.0, len(posterior))
+    kept, moving = values.shape[1], values.std(axis=(0, 1)) > 0
+    if kept < FEWEST_DRAWS:
+        r_hat, effective = np.nan, float(len(posterior))
+    elif moving.any():
+        r_hat, effective = _scores(values[..., moving])
+    else:
+        r_hat, effective = 1.0, float(len(posterior))
     return Diagnostics(
-        chains, float(np.max(r_hat)), float(np.min(effective)), divergences, acceptance
+        chains, float(np.max(r_hat)), float(np.min(effective)), divergences, acceptance, kept
     )
 
 
@@ -74,8 +88,11 @@ def by_chain(values: np.ndarray, chains: int) -> np.ndarray:
 def _scores(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from blackjax.diagnostics import effective_sample_size, potential_scale_reduction
 
+    half = values.shape[1] // 2
+    halves = np.concatenate([values[:, :half], values[:, half : 2 * half]])
     if values.shape[0] < 2:
-        # one chain: its two halves
-        half = values.shape[1] // 2
-        values = np.stack([values[0, :half], values[0, half : 2 * half]])
-    return np.asarray(potential_scale_reduction(values)), np.asarray(effective_sample_size(values))
+        values = halves
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # chains that stand still have no spread of their own: R-hat is infinite, and no draw counts
+        r_hat, effective = potential_scale_reduction(halves), effective_sample_size(values)
+    return np.asarray(r_hat), np.nan_to_num(np.asarray(effective))

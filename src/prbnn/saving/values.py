@@ -15,7 +15,14 @@ import numpy as np
 from prbnn.errors import ModelFileError, nearest
 from prbnn.inference import ENGINES
 from prbnn.knowledge.layout import Layout
-from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, StudentT
+from prbnn.model.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    NoisePrior,
+    Poisson,
+    StudentT,
+)
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 from prbnn.model.recurrent import GRU, LSTM
@@ -31,7 +38,7 @@ DECLARATIONS: dict[str, type] = {
     for kind in (
         *(MLP, RBF, LSTM, GRU),
         *(Normal, LayerNormal),
-        *(Gaussian, StudentT, Poisson, Bernoulli, Categorical),
+        *(Gaussian, StudentT, NoisePrior, Poisson, Bernoulli, Categorical),
         *ENGINES.values(),
         *(Layout, Result, RuleReport, KnowledgeReport, Audit, Finding, Diagnostics, Chosen),
     )
