@@ -33,6 +33,11 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)
 }
 Tensors = Mapping[str, np.ndarray]
+# what values of the wrong kind or size raise, wherever they are met first
+BROKEN = (
+    *(TypeError, ValueError, IndexError, AttributeError, AssertionError),
+    *(ArithmeticError, RecursionError, MemoryError),
+)
 
 
 def load(
@@ -60,15 +65,27 @@ def load(
     >>> bool(np.all(again.predict(x) == model.predict(x)))
     True
     """
-    record, tensors = read(path)
     given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
+    return restore(path, *read(path), given, knowledge or {})
+
+
+def restore(
+    path: str | os.PathLike,
+    record: Record,
+    tensors: Tensors,
+    given: Mapping[str, Any] | None = None,
+    knowledge: Mapping[str, Rule] | None = None,
+) -> Any:
+    """The fitted estimator of a record and its tensors; errors call the file ``path``."""
     try:
-        return _model(record, tensors, given, knowledge or {})
+        return _model(
+            record, tensors, {**dict.fromkeys(SUPPLIED), **(given or {})}, knowledge or {}
+        )
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except KeyError as error:
         raise ModelFileError(f"{path}: the file lacks {error}") from error
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except BROKEN as error:
         raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
 
 

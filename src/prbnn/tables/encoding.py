@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from prbnn.errors import DataError, nearest
 from prbnn.tables.dates import DATE_PARTS, as_dates, date_format, parts_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "yes/no", "category", "date", "left out"]
 Missing = Literal["error", "drop", "impute"]
+T = TypeVar("T")
 # more texts than this are names of rows, not categories
 MOST_CATEGORIES = 20
 # a text column is one of numbers with slips where at least this share are numbers
@@ -40,6 +42,16 @@ class Column:
     format: str = ""
     fill: float | str | None = None
     because: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no such column; a record may say anything."""
+        right = {
+            "yes/no": len(self.values) == 2,
+            "category": len(self.values) > 1,
+            "date": bool(self.values) and set(self.values) <= set(DATE_PARTS),
+        }
+        if not right.get(self.kind, True):
+            raise ValueError(f"column {self.name!r}: {self.kind} does not go with {self.values!r}")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -93,9 +105,17 @@ class Encoding:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Encoding:
-        """Back from a JSON file."""
-        columns = (replace(Column(**c), values=tuple(c["values"])) for c in plain["columns"])
-        return Encoding(tuple(columns), plain["missing"])
+        """Back from a JSON file; a TypeError or ValueError says what is of the wrong kind."""
+        columns = tuple(checked(Column, column) for column in plain["columns"])
+        return checked(Encoding, {**plain, "columns": columns})
+
+
+def checked(kind: type[T], plain: Mapping[str, Any]) -> T:
+    """A dataclass of plain values, each of the type that it declares; others raise."""
+    known = set(kind.__annotations__)
+    if not isinstance(plain, Mapping) or not set(plain) <= known:
+        raise TypeError(f"{kind.__name__} takes {', '.join(sorted(known))}, got {plain!r:.80}")
+    return TypeAdapter(kind).validate_python(dict(plain))
 
 
 @dataclass(frozen=True, eq=False)
