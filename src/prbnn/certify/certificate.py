@@ -169,14 +169,14 @@ class Certificate:
         }
 
     @staticmethod
-    def from_plain(plain: Mapping[str, Any], draws: int | None = None) -> Certificate:
-        """Read again what `to_plain` wrote; what is damaged, newer or not of ``draws`` is refused."""
+    def from_plain(plain: Mapping[str, Any]) -> Certificate:
+        """Read again what `to_plain` wrote; what is damaged or newer is refused."""
         try:
             if int(plain["schema"]) > SCHEMA:
                 raise NewerCertificateError(
                     "the certificate was written by a newer prbnn; upgrade with pip install -U prbnn"
                 )
-            _check_counts([each["verdicts"] for each in plain["rules"]], draws)
+            _check_counts([each["verdicts"] for each in plain["rules"]])
             rules = tuple(_rule_of(each) for each in plain["rules"])
             return Certificate(
                 rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"])
@@ -268,14 +268,11 @@ def _counted(runs: str) -> list[tuple[str, int]]:
     return counted
 
 
-def _check_counts(verdicts: list[str], draws: int | None) -> None:
+def _check_counts(verdicts: list[str]) -> None:
     """Add up runs before any is written out: a few letters can stand for more than memory holds."""
-    totals = [sum(count for _, count in _counted(runs)) for runs in verdicts]
-    if sum(totals) > MOST_VERDICTS:
-        raise ValueError(f"{sum(totals)} verdicts; at most {MOST_VERDICTS} are read")
-    wrong = [total for total in totals if draws is not None and total != draws]
-    if wrong:
-        raise ValueError(f"{wrong[0]} verdicts on a rule, of {draws} draws")
+    total = sum(count for runs in verdicts for _, count in _counted(runs))
+    if total > MOST_VERDICTS:
+        raise ValueError(f"{total} verdicts; at most {MOST_VERDICTS} are read")
 
 
 def fingerprint(posterior: Posterior) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from pydantic import TypeAdapter
 
-from prbnn.errors import DataError, nearest
+from prbnn.errors import DataError, nearest, shortened
 from prbnn.tables.dates import DATE_PARTS, as_dates, date_format, parts_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ def read_column(series: pd.Series, name: str) -> Column:
 
 def _not_numbers(name: str, texts: pd.Series, numbers: pd.Series) -> str:
     wrong = texts[~numbers]
-    shown = ", ".join(f"{text!r} in row {place + 1}" for place, text in list(wrong.items())[:3])
+    shown = ", ".join(
+        f"{shortened(text, 60)} in row {place + 1}" for place, text in list(wrong.items())[:3]
+    )
     first = list(wrong.index) == [0]
     units = " That looks like a line of units: delete it." if first and len(texts) > 2 else ""
     return (
@@ -234,8 +236,8 @@ def _text(name: str, texts: pd.Series) -> Column:
     odd = texts[texts.str.fullmatch(r"[-+]?[\d.,]*\d ?(%|[a-zA-Z°/]+)?")]
     if len(found) > MOST_CATEGORIES and len(odd) > MOSTLY * len(texts):
         raise DataError(
-            f"column {name!r} looks like numbers that cannot be read, such as {odd.iloc[0]!r}; write "
-            "plain numbers, without units, percent signs or blanks"
+            f"column {name!r} looks like numbers that cannot be read, such as "
+            f"{shortened(odd.iloc[0], 60)}; write plain numbers, without units, percent signs or blanks"
         )
     if len(found) > MOST_CATEGORIES:
         return Column(
@@ -284,8 +286,8 @@ def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
     if strange:
         known = ", ".join(map(repr, column.values))
         raise DataError(
-            f"{what}: column {column.name!r} has {strange[0]!r}, which the fit has not seen; it knows "
-            f"{known}"
+            f"{what}: column {column.name!r} has {shortened(strange[0], 60)}, which the fit has not "
+            f"seen; it knows {known}"
         )
     if column.kind == "yes/no":
         cells = (texts == column.values[1]).to_numpy(float)[:, None]
