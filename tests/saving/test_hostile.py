@@ -329,7 +329,7 @@ DECLARED = (
 def test_shapes_by_arithmetic_are_those_that_are_built(network: Any, layout: Any) -> None:
     inputs, outputs = (3, 2) if layout is None else (len(layout.inputs), len(layout.targets))
     declared = network if layout is None else over(network, layout)
-    made = shapes.template(declared, 0, inputs, outputs)
+    made = shapes.template(declared, 0, inputs, outputs, 10**6)
     weights = sum(leaf.size for leaf in jax.tree.leaves(made))
     found = by_leaf(made, np.zeros((1, weights)))
     assert declared.shapes(inputs, outputs) == {k: v.shape[1:] for k, v in found.items()}

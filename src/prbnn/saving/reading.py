@@ -30,7 +30,7 @@ from prbnn.saving.values import SUPPLIED, from_json, is_supplied
 from prbnn.saving.writing import probe
 from prbnn.sequence_regressor import PRBNNSequenceRegressor
 from prbnn.solution import History, Solution
-from prbnn.task import Settings
+from prbnn.task import Settings, build_network
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)
@@ -143,7 +143,7 @@ def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
 def _posteriors(
     record: Record, tensors: Tensors, settings: Settings, rules: list[Rule]
 ) -> tuple[Posterior, Posterior]:
-    """Stored and raw draws, in a network that starts as it did at the fit."""
+    """Stored and raw draws, which bring their own weights; a supplied network starts as at the fit."""
     columns = _columns(record, tensors)
     scaling = _scaling(record["scaling"], len(columns.inputs), len(columns.outputs))
     widths = len(columns.inputs), settings.likelihood.network_outputs(len(columns.outputs))
@@ -154,11 +154,13 @@ def _posteriors(
         declared = construction_of(declared, rules, columns, settings.likelihood)
     found = {name: part.shape[1:] for name, part in _under("draws/network/", tensors).items()}
     fixed = _under("buffers/", tensors)
-    most = None
-    if not is_supplied(record["settings"]["network"]):
+    if is_supplied(record["settings"]["network"]):
+        network = build_network(declared, settings.seed, *widths)
+    else:
         check_declared(declared, found, *widths)
         most = sum(map(math.prod, found.values())) + sum(part.size for part in fixed.values())
-    network = with_buffers(template(declared, settings.seed, *widths, most), fixed)
+        network = template(declared, settings.seed, *widths, most)
+    network = with_buffers(network, fixed)
 
     def posterior(prefix: str) -> Posterior:
         draws = from_leaves(network, _under(f"{prefix}/network/", tensors))

@@ -82,21 +82,18 @@ def _check_size(network: Any, shaped: int, found: Shapes) -> None:
         )
 
 
-def template(network: Any, seed: int, inputs: int, outputs: int, most: int | None = None) -> Any:
-    """The declared network with zeros for weights: draws bring their own, and nothing is compiled.
+def template(network: Any, seed: int, inputs: int, outputs: int, most: int) -> Any:
+    """A declared network with zeros for weights: draws bring their own, and nothing is compiled.
 
     One of more than ``most`` numbers is refused before they are made.
     """
     shapes = eqx.filter_eval_shape(build_network, network, seed, inputs, outputs)
     leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     wanted = sum(math.prod(leaf.shape) for leaf in leaves)
-    if most is not None and wanted > most:
+    if wanted > most:
         raise ModelFileError(
             f"the file declares a network of {wanted:,} numbers; its tensors have {most:,}"
         )
-    if not all(jnp.issubdtype(leaf.dtype, jnp.number) or leaf.dtype == bool for leaf in leaves):
-        # random keys and the like are neither weights nor kept; the seed makes them again
-        return build_network(network, seed, inputs, outputs)
     return jax.tree.map(
         lambda leaf: (
             jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
