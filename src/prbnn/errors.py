@@ -60,6 +60,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
+def shortened(value: object, most: int = 200) -> str:
+    """A value as a message shows it: the beginning of a long one."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
     """A hint for a misspelt name.
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import ROWS, certify
+from prbnn.disk import write_whole
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fit import train
 from prbnn.inference.engine import Engine
@@ -30,7 +31,6 @@ from prbnn.progress import progress_bar
 from prbnn.proving import SECONDS, prove
 from prbnn.report.audit import Audit, audit_of, audit_of_labels
 from prbnn.report.knowledge import knowledge_report, meets
-from prbnn.saving.file import write
 from prbnn.saving.writing import content_of
 from prbnn.solution import Proof, Result, Solution
 from prbnn.table import is_named, read_inputs
@@ -302,7 +302,7 @@ class Estimator(BaseEstimator):
         Training rows are in it, since rules are checked between them; ``data=False`` leaves them out.
         """
         check_is_fitted(self, "settings_")
-        write(path, content_of(self, data=data))
+        write_whole(path, content_of(self, data=data))
 
     def _warn_unless_converged(self) -> None:
         """Say where the fit was called that it did not end as it should."""

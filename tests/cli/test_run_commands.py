@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from prbnn.certify import Certificate
 from prbnn.cli.main import app
+from prbnn.disk import locked
 from prbnn.errors import DivergedError
 from prbnn.interruption import asked, graceful
 
@@ -198,3 +200,45 @@ def test_names_are_shown_as_they_are(here: Path) -> None:
     told = command("data", "odd.csv")
     assert "Druck [bar]" in told
     assert "P [/h]" in told
+
+
+def test_two_fits_into_one_folder_are_kept_apart(here: Path) -> None:
+    with locked(Path("busy")):
+        told = fitted("--out", "busy", code=2)
+    assert f"being written by process {os.getpid()}" in told
+    assert not list(Path("busy").iterdir())
+
+
+def test_an_empty_certificate_does_not_block_a_check(run: Path) -> None:
+    (run / "certificate.json").write_bytes(b"")
+    told = command("check", "run")
+    assert "certificate.json cannot be read and is replaced" in told
+    assert Certificate.load("run/certificate.json").holds
+
+
+def test_a_certificate_of_another_run_ends_with_code_2(run: Path) -> None:
+    Certificate((), "0" * 64, "0.1.0", 0.0).save(run / "certificate.json")
+    assert "of other weights" in command("check", "run", code=2)
+    (run / "certificate.json").unlink()
+
+
+def test_results_are_written_whole_or_not_at_all(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every file that a command writes over, the old one stays where the disk is full."""
+    places = ("p.csv", "w.csv", "d.json")
+    for place in places:
+        Path(place).write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for words in (
+        ("predict", "run", "plant.csv", "--out", "p.csv"),
+        ("watch", "run", "plant.csv", "--out", "w.csv"),
+        ("data", "plant.csv", "--json", "d.json"),
+    ):
+        assert "No space left" in command(*words, code=2)
+    assert [Path(place).read_text() for place in places] == ["old"] * len(places)
+    assert not [path for path in Path().rglob(".*.part")]

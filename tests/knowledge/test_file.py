@@ -25,7 +25,7 @@ from prbnn.knowledge.file import (
 )
 from prbnn.knowledge.grammar import KINDS
 from prbnn.knowledge.grammar_parts import STRENGTHS
-from prbnn.knowledge.plain import to_plain
+from prbnn.knowledge.plain import from_plain, to_plain
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = jsonschema.Draft202012Validator(knowledge_schema())
@@ -177,11 +177,59 @@ def test_every_mistake_is_told_at_once() -> None:
             "units: {power: 1}\nknowledge: []",
             "k.yaml:1: units.power: needs text, got 1; write it in quotes",
         ),
-        ("[" * 3000, "k.yaml: nested too deeply to read"),
+        ("[" * 3000, "k.yaml:1: nested more than 30 deep"),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_what_would_be_right(text: str, told: str) -> None:
     assert refusal(text).startswith(told)
+
+
+NINES = "9" * 400
+HOSTILE = {
+    "too large": "knowledge:\n" + "  - {at_least: 0}\n" * 600_000,
+    "one long word": "knowledge: " + "a" * 190_000,
+    "deep lists": "knowledge: " + "[" * 90_000 + "]" * 90_000,
+    "deep regions": f"knowledge: [{{at_least: 0, where: {'[' * 200}{{x: 1}}{']' * 200}}}]",
+    "deep parts": f"knowledge: [{'{combined: [' * 100}{{at_least: 0}}{']}' * 100}]",
+    "an alias bomb": "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nknowledge: *c",
+    "a number of 400 digits": f"knowledge: [{{at_least: {NINES}}}]",
+    "a number of 5000 digits": f"knowledge: [{{at_least: {'9' * 5000}}}]",
+    "a text of 400 digits": f"knowledge: [{{equals: 0, within: '{NINES}'}}]",
+    "a number beyond floats": "knowledge: [{at_least: 1e999}]",
+    "a range of 400 digits": f"knowledge: [{{at_least: 0, where: {{x: [0, {NINES}]}}}}]",
+    "a weight of 400 digits": f"knowledge: [{{at_least: 0, strength: {{soft: {NINES}}}}}]",
+    "a lag of 400 digits": f"knowledge: [{{falls: x, lag: {NINES}}}]",
+    "NUL": "knowledge: [\0]",
+    "nothing": "",
+    "mistakes without end": "knowledge:\n" + "  - {at_leat: 0}\n" * 5_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_files_that_would_take_memory_or_time_without_end_are_refused(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "k.yaml"
+    path.write_text(HOSTILE[name])
+    with pytest.raises(KnowledgeError) as told:
+        read_knowledge(path)
+    assert str(path) in str(told.value)
+    # no more than anybody reads
+    assert len(str(told.value)) < 20_000
+
+
+def test_plain_values_of_400_digits_are_refused() -> None:
+    for plain in ({"at_least": int(NINES)}, {"equals": 0, "within": int(NINES)}):
+        with pytest.raises(KnowledgeError, match="needs a"):
+            from_plain(plain)
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(KnowledgeError, match="is a folder"):
+        read_knowledge(tmp_path)
+    if Path("/dev/zero").exists():
+        with pytest.raises(KnowledgeError, match="more than 200,000 bytes"):
+            read_knowledge("/dev/zero")
 
 
 def test_a_file_that_is_not_there_or_not_text_is_told(tmp_path: Path) -> None:

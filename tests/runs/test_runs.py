@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
+from safetensors import safe_open
 
 from prbnn.certify import Certificate
+from prbnn.certify.certificate import fingerprint
 from prbnn.errors import CertificateError, DataError, InfeasibleError, KnowledgeError
+from prbnn.report import page
 from prbnn.runs.applying import broken_rules, predictions, watched
-from prbnn.runs.checking import check, keep
+from prbnn.runs.checking import check, earlier_certificate, keep
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import prepare
 from prbnn.runs.run import Run, fit, open_run
@@ -337,3 +343,162 @@ def test_holes_are_filled_from_training_rows_alone(plan: Plan, folder: Path) -> 
     train = frame["sun"][~done.held_out]
     assert done.encoding.columns[0].fill == pytest.approx(train.median(), abs=1e-9)
     assert train.median() != frame["sun"].median()
+
+
+# ---- the files of a run -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(run: Run, tmp_path: Path) -> Path:
+    """The run in a folder of its own, to be spoilt."""
+    run.save(tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def test_a_run_that_cannot_be_saved_leaves_the_one_that_was_there(
+    run: Run, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name: path.read_bytes() for path in kept.iterdir()}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fsync", full)
+        replace(run, model=run.plain, plain=None).save(kept)
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert open_run(kept).scores() == run.scores()
+    replace(run, model=run.plain, plain=None).save(kept)
+    assert open_run(kept).plain is None
+    assert not (kept / "plain.prbnn").exists()
+
+
+def test_a_model_of_another_run_is_told(run: Run, kept: Path) -> None:
+    (kept / "model.prbnn").write_bytes((kept / "plain.prbnn").read_bytes())
+    with pytest.raises(DataError, match=r"model\.prbnn does not belong to the run .* fit again"):
+        open_run(kept)
+
+
+def test_every_file_says_of_which_run_it_is(run: Run, kept: Path) -> None:
+    record = json.loads((kept / "run.json").read_text())
+    identity = hashlib.sha256((kept / "model.prbnn").read_bytes()).hexdigest()
+    assert record["run"] == record["files"]["model.prbnn"] == identity
+    assert set(record["files"]) == {
+        *("model.prbnn", "plain.prbnn", "rows.safetensors", "knowledge.yaml"),
+    }
+    with safe_open(kept / "rows.safetensors", framework="np") as rows:
+        assert rows.metadata() == {"run": identity}
+    assert identity in (kept / "knowledge.yaml").read_text()
+    again = open_run(kept)
+    assert again.identity == identity
+    assert again.notes == run.notes
+    keep(Certificate((), "0" * 64, "0.1.0", 0.0), kept, again.identity)
+    assert json.loads((kept / "certificate.json").read_text())["run"] == identity
+
+
+def test_rules_that_were_changed_beside_a_run_are_noted(run: Run, kept: Path) -> None:
+    (kept / "knowledge.yaml").write_text("knowledge: []\n")
+    again = open_run(kept)
+    assert any("knowledge.yaml beside the run was changed" in note for note in again.notes)
+    assert len(again.model.knowledge) == 3
+
+
+def test_runs_of_before_files_had_hashes_still_open(run: Run, kept: Path) -> None:
+    record = json.loads((kept / "run.json").read_text())
+    del record["run"], record["files"]
+    (kept / "run.json").write_text(json.dumps(record))
+    again = open_run(kept)
+    assert again.scores() == run.scores()
+    assert again.plain is not None
+
+
+def test_a_certificate_of_a_run_that_was_replaced_is_not_kept(run: Run, kept: Path) -> None:
+    again = open_run(kept)
+    replace(run, model=run.plain, plain=None).save(kept)
+    with pytest.raises(DataError, match="another fit has replaced the run"):
+        keep(Certificate((), "0" * 64, "0.1.0", 0.0), kept, again.identity)
+    assert not (kept / "certificate.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 1e999}', '{"schema": 1}', "\0" * 9])
+def test_a_damaged_certificate_is_said_and_does_not_block(run: Run, kept: Path, text: str) -> None:
+    (kept / "certificate.json").write_text(text)
+    again = open_run(kept)
+    told = earlier_certificate(again)
+    assert told is not None
+    assert str(kept / "certificate.json") in told
+    assert check(replace(again, model=run.plain)) == ([], None)
+
+
+def test_a_certificate_of_another_run_is_told(run: Run, kept: Path) -> None:
+    again = open_run(kept)
+    own = Certificate((), fingerprint(again.model.posterior_), "0.1.0", 0.0)
+    keep(own, kept, again.identity)
+    assert earlier_certificate(again) is None
+    keep(own, kept)
+    assert earlier_certificate(again) is None
+    plain = json.loads((kept / "certificate.json").read_text())
+    (kept / "certificate.json").write_text(json.dumps({**plain, "run": "0" * 64}))
+    with pytest.raises(CertificateError, match="of other weights"):
+        earlier_certificate(again)
+
+
+def test_a_certificate_is_written_whole_or_not_at_all(
+    run: Run, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kept / "certificate.json").write_text("old")
+    (kept / "report.html").write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    certificate = Certificate((), "0" * 64, "0.1.0", 0.0)
+    with pytest.raises(OSError, match="No space left"):
+        keep(certificate, kept)
+    with pytest.raises(OSError, match="No space left"):
+        certificate.save(kept / "certificate.json")
+    for part in ("findings_of", "pictures_of", "_page"):
+        monkeypatch.setattr(page, part, lambda *_: "a page")
+    with pytest.raises(OSError, match="No space left"):
+        page.write_report(None, kept)
+    for name in ("certificate.json", "report.html"):
+        assert (kept / name).read_text() == "old"
+
+
+def test_a_newer_certificate_is_not_replaced(run: Run, kept: Path) -> None:
+    (kept / "certificate.json").write_text('{"schema": 99}')
+    with pytest.raises(CertificateError, match="newer prbnn"):
+        earlier_certificate(open_run(kept))
+
+
+DAMAGES = (
+    {"plan": {"data": 3, "target": "power"}},
+    {"plan": {"data": "x", "target": "power", "hidden": "many"}},
+    {"plan": {"data": "x", "target": "power", "unknown": 1}},
+    {"plan": []},
+    {"encoding": {"columns": [{"name": "sun", "kind": "number"}], "missing": "error"}},
+    {"encoding": {"columns": [{"name": "sun", "kind": "nothing"}], "missing": "error"}},
+    {"encoding": {"columns": {"a": 1}, "missing": "error"}},
+    {"encoding": {"columns": [{"name": "sun", "kind": "yes/no"}], "missing": "error"}},
+    {"encoding": None},
+    {"units": ["a"]},
+    {"units": {"power": 5}},
+    {"notes": 5},
+    {"notes": "text"},
+    {"files": {"model.prbnn": 1}},
+    {"files": {"/etc/passwd": "0", "model.prbnn": "0", "rows.safetensors": "0"}},
+    {"files": None},
+    {"schema": "one"},
+    {"schema": None},
+)
+
+
+@pytest.mark.parametrize("changes", DAMAGES, ids=lambda changes: str(changes)[:40])
+def test_a_record_that_says_something_else_is_told(
+    run: Run, kept: Path, changes: dict[str, object]
+) -> None:
+    record = json.loads((kept / "run.json").read_text())
+    (kept / "run.json").write_text(json.dumps({**record, **changes}))
+    with pytest.raises(DataError, match=f"{kept}.*damaged"):
+        open_run(kept)

@@ -16,7 +16,8 @@ from safetensors import safe_open
 from safetensors.numpy import save as save_tensors
 
 from prbnn import ModelFileError
-from prbnn.saving.file import SCHEMA, read, sealed, write
+from prbnn.disk import write_whole as write
+from prbnn.saving.file import SCHEMA, read, sealed
 
 RECORD = {"written_by": {"prbnn": "1.2.3"}, "text": 'a "name", é, \ud800', "number": 0.1}
 TENSORS = {

@@ -27,7 +27,8 @@ from prbnn import (
     Score,
     load,
 )
-from prbnn.saving.file import read, sealed, write
+from prbnn.disk import write_whole as write
+from prbnn.saving.file import read, sealed
 from prbnn.saving.rules import rules_from_json, rules_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas
 import pytest
 
 from prbnn.errors import DataError
+from prbnn.tables.encoding import apply, learn
 from prbnn.tables.files import read_file
 
 TABLE = pandas.DataFrame({"sun": [1.5, -2.25, 1e-7], "name": ["a b", "ü", "c"], "power": [3, 4, 5]})
@@ -105,3 +107,47 @@ def test_question_marks_and_dashes_are_nothing(tmp_path: Path) -> None:
     path.write_text("a,b\n1,?\n-,2\n-3,4\n")
     frame = read_file(path)[0]
     assert frame.isna().sum().tolist() == [1, 1]
+
+
+HOSTILE = {
+    "a cell of 131,073 characters": "x,y\n" + "a" * 131_073 + ",1\n2,3\n",
+    "a number of 131,073 digits": "x,y\n" + "1" * 131_073 + ",1\n2,3\n",
+    "a name of 131,073 characters": "x" * 131_073 + ",y\n1,2\n",
+    "a quote that is not closed": 'x,y\n1,"2\n' + "3,4\n" * 50_000,
+    "too many columns": ",".join(f"c{k}" for k in range(12_000)) + "\n" + "1," * 11_999 + "1\n",
+    "columns of one name": ",".join(["c"] * 20_000) + "\n",
+    "nothing": "",
+    "a byte order mark alone": "\ufeff",
+    "NUL": "x,y\n\0,1\n",
+    "numbers for names": "9" * 9000 + ",1\n2,3\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_tables_that_ask_for_too_much_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(HOSTILE[name], encoding="utf-8")
+    with pytest.raises(DataError) as told:
+        read_file(path)
+    assert str(path) in str(told.value)
+    assert len(str(told.value)) < 1000
+
+
+@pytest.mark.parametrize("digits", [20, 40, 400, 5000])
+def test_whole_numbers_of_any_length_are_numbers_or_refused(tmp_path: Path, digits: int) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("x,y\n" + "9" * digits + ",1\n2,3\n5,4\n")
+    frame, _ = read_file(path)
+    if digits < 100:
+        assert frame["x"].dtype == float
+        assert apply(learn(frame), frame).values[0, 0] == pytest.approx(10.0**digits)
+        return
+    with pytest.raises(DataError, match="column 'x'.*") as told:
+        apply(learn(frame), frame)
+    assert len(str(told.value)) < 1000
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        read_file(tmp_path / "pipe.csv")

@@ -8,17 +8,25 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 
+from prbnn.disk import read_limited, write_whole
 from prbnn.errors import CertificateError
 from prbnn.posterior.draws import Posterior
+from prbnn.strict_json import parse_json
 
 SCHEMA = 1
+# 10,000 draws and 1,000 rules
+MOST_VERDICTS = 10_000_000
+LARGEST_FILE = 100_000_000
 PROVED, REFUTED, UNDECIDED = "P", "R", "U"
+
+
+class NewerCertificateError(CertificateError):
+    """A certificate that a later version of this library has written."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +173,15 @@ class Certificate:
         """Read again what `to_plain` wrote; what is damaged or newer is refused."""
         try:
             if int(plain["schema"]) > SCHEMA:
-                raise CertificateError(
+                raise NewerCertificateError(
                     "the certificate was written by a newer prbnn; upgrade with pip install -U prbnn"
                 )
+            _check_counts([each["verdicts"] for each in plain["rules"]])
             rules = tuple(_rule_of(each) for each in plain["rules"])
             return Certificate(
                 rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"])
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             if isinstance(error, CertificateError):
                 raise
             raise CertificateError(
@@ -182,18 +191,27 @@ class Certificate:
     def save(self, path: str | os.PathLike) -> None:
         """Write it as JSON."""
         text = json.dumps(self.to_plain(), indent=1, allow_nan=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_whole(path, f"{text}\n".encode())
 
     @staticmethod
     def load(path: str | os.PathLike) -> Certificate:
         """Read it again."""
         try:
-            plain = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CertificateError(f"{path} is not a certificate ({error})") from None
-        if not isinstance(plain, dict):
-            raise CertificateError(f"{path} is not a certificate; certify again")
-        return Certificate.from_plain(plain)
+            return Certificate.from_plain(read_plain(path))
+        except CertificateError as error:
+            told = str(error)
+            raise type(error)(told if str(path) in told else f"{path}: {told}") from None
+
+
+def read_plain(path: str | os.PathLike) -> dict[str, Any]:
+    """What a certificate's file says, before it is looked at."""
+    try:
+        plain = parse_json(read_limited(path, LARGEST_FILE))
+    except ValueError as error:
+        raise CertificateError(f"{path} is not a certificate ({error}); certify again") from None
+    if not isinstance(plain, dict):
+        raise CertificateError(f"{path} is not a certificate; certify again")
+    return plain
 
 
 def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
@@ -239,13 +257,22 @@ def _letters(runs: str) -> str:
     >>> _letters("P3 R1 U1")
     'PPPRU'
     """
-    parts = []
-    for run in runs.split():
-        letter, count = run[0], int(run[1:])
-        if letter not in (PROVED, REFUTED, UNDECIDED) or not 0 < count < 10**9:
-            raise ValueError(f"no verdict {run!r}")
-        parts.append(letter * count)
-    return "".join(parts)
+    return "".join(letter * count for letter, count in _counted(runs))
+
+
+def _counted(runs: str) -> list[tuple[str, int]]:
+    counted = [(run[0], int(run[1:])) for run in runs.split()]
+    for letter, count in counted:
+        if letter not in (PROVED, REFUTED, UNDECIDED) or count < 1:
+            raise ValueError(f"no verdict {letter}{count}")
+    return counted
+
+
+def _check_counts(verdicts: list[str]) -> None:
+    """Add up runs before any is written out: a few letters can stand for more than memory holds."""
+    total = sum(count for runs in verdicts for _, count in _counted(runs))
+    if total > MOST_VERDICTS:
+        raise ValueError(f"{total} verdicts; at most {MOST_VERDICTS} are read")
 
 
 def fingerprint(posterior: Posterior) -> str:

@@ -14,14 +14,18 @@ from prbnn.cli.exits import INFEASIBLE, telling
 
 def run(folder: Path, records: Path | None, seconds: float, rows: int | None, quiet: bool) -> None:
     """Prove or refute each rule for each draw; 3 where a draw breaks a rule that is for every one."""
-    from prbnn.runs.checking import check, keep
+    from prbnn.runs.checking import check, earlier_certificate, keep
+    from prbnn.runs.folder import CERTIFICATE
     from prbnn.runs.records import write_record
-    from prbnn.runs.run import CERTIFICATE, open_run
+    from prbnn.runs.run import open_run
 
     began = time.perf_counter()
     with telling():
         opened = open_run(folder)
         console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
+        damaged = earlier_certificate(opened)
+        if damaged:
+            console.print(f"- {damaged}")
         with console.status("trying every draw") as status:
 
             def tell(rule: str, done: float) -> None:
@@ -29,7 +33,7 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
 
             found, certificate = check(opened, seconds, rows, tell)
         if certificate is not None:
-            keep(certificate, folder)
+            keep(certificate, folder, opened.identity)
         if records is not None:
             write_record(records, [rule._asdict() for rule in found])
     if not found:

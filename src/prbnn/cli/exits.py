@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from prbnn.errors import (
+    CertificateError,
     DataError,
     DivergedError,
     InfeasibleError,
@@ -27,10 +28,11 @@ def telling() -> Generator[None]:
         _leave(str(error), INFEASIBLE)
     except DivergedError as error:
         _leave(str(error), DIVERGED)
-    except (DataError, KnowledgeError, ModelFileError) as error:
+    except (DataError, KnowledgeError, ModelFileError, CertificateError) as error:
         _leave(str(error), BAD_INPUT)
     except OSError as error:
-        _leave(f"{error.filename}: {error.strerror}", BAD_INPUT)
+        told = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+        _leave(told, BAD_INPUT)
 
 
 def _leave(message: str, code: int) -> None:

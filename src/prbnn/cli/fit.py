@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.disk import locked
 from prbnn.errors import nearest
 from prbnn.interruption import graceful
 from prbnn.runs.names import names_of
@@ -69,8 +70,8 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
     """Read, fit, save, and say what came of it."""
     console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
     began = time.perf_counter()
-    with telling():
-        _check_places(out, records)
+    with telling(), locked(out):
+        _check_place(records)
         prepared = prepare(plan)
         rows, width = prepared.inputs.shape
         console.print(f"{rows} rows, {width} input columns, target {plan.target!r}")
@@ -82,7 +83,7 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
 
         with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
             done = fit(prepared, say, False if quiet else None)
-        done.save(out)
+        done.save(out, held=True)
         scores = done.scores()
         if records is not None:
             write_record(records, _record(done, scores, time.perf_counter() - began))
@@ -101,14 +102,14 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
         console.print(f"To train to the end: {plan.command(str(out))}")
 
 
-def _check_places(out: Path, records: Path | None) -> None:
-    """Whether results can be written is known before they are made."""
-    out.mkdir(parents=True, exist_ok=True)
-    for place in (out / ".trial", *(() if records is None else (records,))):
-        there = place.exists()
-        place.open("a").close()
-        if not there:
-            place.unlink()
+def _check_place(records: Path | None) -> None:
+    """Whether the record can be written is known before the fit; the folder is, since it is locked."""
+    if records is None:
+        return
+    there = records.exists()
+    records.open("a").close()
+    if not there:
+        records.unlink()
 
 
 def score_table(done: Run, scores: dict[str, dict[str, float]]) -> Table:

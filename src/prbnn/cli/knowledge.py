@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
+from prbnn.disk import write_whole
 from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.knowledge.conflicts import Conflict, conflicts
 from prbnn.knowledge.file import knowledge_schema, read_knowledge
@@ -62,9 +63,8 @@ def check(
     _tell(problems, clashes)
     if records is not None:
         record = _record(rules, found, columns, problems, clashes, audited)
-        records.write_text(
-            json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        write_whole(records, f"{text}\n".encode())
     if problems:
         raise typer.Exit(BAD_INPUT)
     if any(clash.contradiction for clash in clashes):
@@ -86,7 +86,7 @@ def new(
         columns, _, _ = _columns(data, targets, drop, classes=classes)
     except DataError as error:
         _refuse(str(error))
-    out.write_text(starter(columns, str(data), str(out)), encoding="utf-8")
+    write_whole(out, starter(columns, str(data), str(out)).encode())
     typer.echo(f"Written: {out}")
 
 
@@ -96,7 +96,7 @@ def schema(out: Path | None) -> None:
     if out is None:
         typer.echo(text)
     else:
-        out.write_text(text + "\n", encoding="utf-8")
+        write_whole(out, f"{text}\n".encode())
 
 
 def _refuse(message: str) -> NoReturn:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.disk import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,7 @@ def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
     if out is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
-    out.write_text(text, encoding="utf-8")
+    write_whole(out, text.encode())
     Console().print(f"{len(table)} rows written to {out}", highlight=False)
 
 

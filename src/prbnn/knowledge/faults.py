@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from prbnn.errors import KnowledgeError, nearest
+from prbnn.errors import KnowledgeError, nearest, shortened
 from prbnn.knowledge.grammar import KINDS, FileModel
 from prbnn.knowledge.grammar_parts import STRENGTHS, Comparison, LimitsAlong, LimitsOf
 
@@ -16,17 +16,17 @@ Path = tuple[str | int, ...]
 
 # by pydantic's name of the error; what is right, where pydantic's own words speak of Python
 _NEEDED = {
-    "tuple_type": "needs a pair [low, high], got {input!r}",
-    "too_long": "needs a pair [low, high], got {input!r}",
-    "too_short": "needs a pair [low, high], got {input!r}",
+    "tuple_type": "needs a pair [low, high], got {input}",
+    "too_long": "needs a pair [low, high], got {input}",
+    "too_short": "needs a pair [low, high], got {input}",
     "missing": "is missing",
     "strength": "is hard, {{hard: tolerance}}, {{soft: weight}}, {{probably: share}}, "
-    "{{on_average: bound}} or {{in_prior: weight}}, got {input!r}",
-    "list_type": "needs a list, got {input!r}",
-    "dict_type": "needs a mapping of columns, such as {{x: 1}}, got {input!r}",
-    "model_type": "needs a mapping, got {input!r}",
-    "bool_type": "is true or false, got {input!r}",
-    "literal_error": "is {expected}, got {input!r}",
+    "{{on_average: bound}} or {{in_prior: weight}}, got {input}",
+    "list_type": "needs a list, got {input}",
+    "dict_type": "needs a mapping of columns, such as {{x: 1}}, got {input}",
+    "model_type": "needs a mapping, got {input}",
+    "bool_type": "is true or false, got {input}",
+    "literal_error": "is {expected}, got {input}",
 }
 _PARTS = {
     "slope": LimitsAlong,
@@ -77,7 +77,9 @@ def _fault(found: Any) -> Fault:
         path = path[:-1]
     if kind in _NEEDED:
         context = found.get("ctx", {})
-        message = _NEEDED[kind].format(input=found["input"], expected=context.get("expected", ""))
+        message = _NEEDED[kind].format(
+            input=shortened(found["input"]), expected=context.get("expected", "")
+        )
     return Fault(path, message)
 
 

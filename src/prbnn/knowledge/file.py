@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from prbnn.disk import read_limited
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge.faults import faults_of
 from prbnn.knowledge.grammar import FileModel
@@ -22,6 +23,9 @@ from prbnn.knowledge.plain import to_plain
 from prbnn.knowledge.rules import Rule
 
 LONGEST_LINE = 100
+# some 3,000 rules; reading takes a second for every 50,000
+LARGEST = 200_000
+MOST_TOLD = 50
 _EXAMPLE = "a knowledge file starts with\nknowledge:\n  - {name: never negative, at_least: 0}"
 
 
@@ -49,11 +53,13 @@ def read_knowledge(path: str | Path) -> KnowledgeFile:
     'output >= 0'
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_limited(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise KnowledgeError(
             f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8"
         ) from None
+    except ValueError as error:
+        raise KnowledgeError(f"{path}: {error}; a knowledge file is a list of rules") from None
     except OSError as error:
         raise KnowledgeError(f"{path}: cannot be read ({error.strerror})") from None
     return parse_knowledge(text, str(path))
@@ -65,6 +71,10 @@ def parse_knowledge(text: str, source: str = "knowledge") -> KnowledgeFile:
     >>> parse_knowledge("knowledge: [{at_most: 2*x}]").rules[0].describe()
     'output <= 2*x'
     """
+    if len(text) > LARGEST:
+        raise KnowledgeError(
+            f"{source}: {len(text):,} characters; a knowledge file has at most {LARGEST:,}"
+        )
     found = read_located(text, source)
     if found.value is None:
         raise KnowledgeError(f"{source}: the file is empty; {_EXAMPLE}")
@@ -73,10 +83,13 @@ def parse_knowledge(text: str, source: str = "knowledge") -> KnowledgeFile:
     try:
         model = FileModel.model_validate(found.value)
     except ValidationError as error:
+        faults = faults_of(error)
         messages = [
             found.error(fault.path, _labelled(found, fault.path, fault.reason))
-            for fault in faults_of(error)
+            for fault in faults[:MOST_TOLD]
         ]
+        if len(faults) > MOST_TOLD:
+            messages.append(f"{source}: and {len(faults) - MOST_TOLD} more mistakes")
         raise KnowledgeError("\n".join(messages)) from None
     rules = []
     for place, entry in enumerate(model.knowledge or ()):

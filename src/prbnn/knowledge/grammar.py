@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool
 
-from prbnn.errors import nearest
+from prbnn.errors import nearest, shortened
 from prbnn.knowledge import bounds, comparison, own, sequence, shape
 from prbnn.knowledge.grammar_parts import (
     Comparison,
@@ -258,7 +258,7 @@ def _kinds(value: Mapping[Any, Any]) -> list[str]:
 def _one_kind(value: Any) -> Any:
     """Refuse an entry that says nothing, or two things at once."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"needs a rule such as {{at_least: 0}}, got {value!r}")
+        raise ValueError(f"needs a rule such as {{at_least: 0}}, got {shortened(value)}")
     found = _kinds(value)
     if len(found) > 1:
         raise ValueError(

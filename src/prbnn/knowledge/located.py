@@ -19,6 +19,10 @@ Path = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+# a rule of parts with regions is ten deep
+DEEPEST = 30
+# more than any float has a use for, and fewer than make a whole number too large for one
+MOST_DIGITS = 300
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
@@ -60,12 +64,20 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict = {}  # noqa: RUF012 - as yaml declares it
 
+    depth = 0
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()
+        if self.depth > DEEPEST:
+            problem = f"nested more than {DEEPEST} deep, which no rule is"
+            raise _Refused(problem, event.start_mark)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             problem = "anchors (&) and aliases (*) are not read; write it out, or use quotes"
             raise _Refused(problem, event.start_mark)
-        return super().compose_node(parent, index)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 def read_located(text: str, source: str) -> Located:
@@ -88,8 +100,6 @@ def read_located(text: str, source: str) -> Located:
         ) from None
     except yaml.YAMLError as error:
         raise KnowledgeError(f"{source}: {error}") from None
-    except RecursionError:
-        raise KnowledgeError(f"{source}: nested too deeply to read") from None
     return Located(value, places, lines, source)
 
 
@@ -115,6 +125,8 @@ def _value(node: Any, path: Path, places: dict[Path, tuple[int, int]]) -> Any:
     if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
         return _mapping(node, path, places)
     if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str":
+        if not node.style and len(node.value) > MOST_DIGITS and _NUMBER.match(node.value):
+            raise _Refused(f"a number of {len(node.value)} characters; round it", node.start_mark)
         # a style is a quote or a block mark: such text is text, whatever it looks like
         return node.value if node.style else _plain(node.value)
     raise _Refused("tags (!) are not read; put text that starts with ! in quotes", node.start_mark)

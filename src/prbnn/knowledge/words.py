@@ -9,17 +9,20 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator
 from typing_extensions import TypeAliasType, TypedDict
 
-from prbnn.errors import is_number
+from prbnn.errors import is_number, shortened
 from prbnn.knowledge.expressions import ExpressionError, parse
 from prbnn.knowledge.regions import Box, Where, region
 
 
 def _got(value: object) -> str:
-    return "nothing" if value is None else repr(value)
+    return "nothing" if value is None else shortened(value)
 
 
 def _finite(value: Any) -> bool:
-    return is_number(value) and math.isfinite(value)
+    try:
+        return is_number(value) and math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 def _number(value: Any) -> float:
@@ -28,7 +31,7 @@ def _number(value: Any) -> float:
         try:
             value = float(value)
         except ValueError:
-            raise ValueError(f"needs a number, got the text {value!r}") from None
+            raise ValueError(f"needs a number, got the text {shortened(value)}") from None
     if not _finite(value):
         raise ValueError(f"needs a finite number, got {_got(value)}")
     return value

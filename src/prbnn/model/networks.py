@@ -86,6 +86,17 @@ class MLP:
         if not all(isinstance(width, int) and width > 0 for width in self.hidden):
             raise ValueError(f"MLP: hidden holds whole numbers above 0, got {self.hidden!r}")
 
+    def shapes(self, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the weights that `build` makes, by arithmetic alone.
+
+        >>> MLP((8,)).shapes(2, 1)["layers.0.weight"]
+        (8, 2)
+        """
+        found: dict[str, tuple[int, ...]] = {}
+        for depth, (deep, wide) in enumerate(pairwise((inputs, *self.hidden, outputs))):
+            found |= {f"layers.{depth}.weight": (wide, deep), f"layers.{depth}.bias": (wide,)}
+        return found
+
     def build(self, key: Array, inputs: int, outputs: int) -> Layers:
         """Weights uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
         sizes = (inputs, *self.hidden, outputs)
@@ -126,8 +137,17 @@ class RBF:
     bumps: int = 20
 
     def __post_init__(self) -> None:
-        if not self.bumps > 0:
-            raise ValueError(f"RBF: bumps must be above 0, got {self.bumps!r}")
+        if not (isinstance(self.bumps, int | np.integer) and self.bumps > 0):
+            raise ValueError(f"RBF: bumps must be a whole number above 0, got {self.bumps!r}")
+
+    def shapes(self, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the weights that `build` makes, by arithmetic alone."""
+        return {
+            "centres": (self.bumps, inputs),
+            "log_widths": (self.bumps,),
+            "output.weight": (outputs, self.bumps),
+            "output.bias": (outputs,),
+        }
 
     def build(self, key: Array, inputs: int, outputs: int) -> Bumps:
         """Centres spread like standardised data."""

@@ -234,6 +234,18 @@ class Unrolled:
     history: int
     variables: int
 
+    def shapes(self, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the weights that `build` makes, by arithmetic alone."""
+        declared, found = self.network, {}
+        gates, units = declared.gates * declared.units, declared.units
+        for layer in range(declared.layers):
+            reads = self.variables if layer == 0 else units
+            shapes = {"reads": (gates, reads), "recurs": (gates, units), "bias": (gates,)}
+            found |= {f"cells.{layer}.{name}": shape for name, shape in shapes.items()}
+        static = inputs - self.history * self.variables - 1
+        head = MLP(declared.hidden, declared.activation).shapes(units + static, outputs)
+        return found | {f"head.{name}": shape for name, shape in head.items()}
+
     def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
         """Cells one on another, and the dense layers that read the last of them."""
         declared = self.network

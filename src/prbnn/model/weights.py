@@ -52,8 +52,10 @@ def from_leaves(network: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
             f"the network's leaves are {', '.join(leaves)}; missing: {', '.join(missing) or 'none'}; "
             f"not of this network: {', '.join(extra) or 'none'}"
         )
-    counts = {len(array) for array in arrays.values()}
+    counts = {array.shape[:1] for array in arrays.values()}
     for name, leaf in leaves.items():
+        if arrays[name].dtype.kind not in "fc":
+            raise ValueError(f"leaf {name!r} holds {arrays[name].dtype}, and no weights")
         if arrays[name].shape[1:] != leaf.shape or len(counts) != 1:
             raise ValueError(
                 f"leaf {name!r} must have shape (draws, {', '.join(map(str, leaf.shape))}) and as "

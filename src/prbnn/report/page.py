@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from prbnn.disk import write_whole
 from prbnn.report.findings import Findings, Scores, findings_of
 from prbnn.report.palette import Key, variables
 from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
@@ -58,7 +59,7 @@ def write_report(subject: Subject, folder: Path, pictures: bool = True) -> Path:
     findings = findings_of(subject)
     drawn = pictures_of(subject, findings)
     path = folder / "report.html"
-    path.write_text(_page(subject, findings, drawn), encoding="utf-8")
+    write_whole(path, _page(subject, findings, drawn).encode())
     if pictures:
         for picture in drawn.all:
             save(picture, folder)

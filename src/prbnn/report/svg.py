@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from prbnn.disk import write_whole
 from prbnn.report.palette import COLOURS, STYLE, Key, handle
 
 PIXELS_PER_INCH = 160
@@ -101,10 +102,13 @@ def save(picture: Picture, folder: Path) -> Path:
         )
         lines = -(-len(picture.keys) // columns)
         figure.set_size_inches(width, height + INCHES_A_LINE * (lines + 2))
-        figure.savefig(path, dpi=PIXELS_PER_INCH, facecolor=COLOURS["card"].light)
+        drawn = io.BytesIO()
+        colour = COLOURS["card"].light
+        figure.savefig(drawn, format="png", dpi=PIXELS_PER_INCH, facecolor=colour)
         figure.set_size_inches(width, height)
         title.remove()
         legend.remove()
+    write_whole(path, drawn.getvalue())
     return path
 
 

@@ -15,7 +15,7 @@ from prbnn.knowledge.claims import inside
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
 from prbnn.tables.encoding import Missing, Numbers, apply
-from prbnn.tables.files import read_file
+from prbnn.tables.files import naming, read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,8 @@ def watched(
             f"{data} has no column {name!r}; to watch is to compare what came with what was expected. "
             "Without it, use prbnn predict"
         )
-    target, there = read_target(frame, name, run.plan.classes, "drop")
+    with naming(data):
+        target, there = read_target(frame, name, run.plan.classes, "drop")
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {name!r} left out")
     if run.is_classes is (target.dtype.kind == "f"):

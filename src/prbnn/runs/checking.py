@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prbnn.certify import Certificate, RuleCertificate, certify
+from prbnn.certify.certificate import NewerCertificateError, read_plain
 from prbnn.certify.certifying import ROWS
+from prbnn.disk import write_whole
 from prbnn.enforcement.measure import CHECK_TOLERANCE
-from prbnn.errors import CertificateError
+from prbnn.errors import CertificateError, DataError
 from prbnn.knowledge.strengths import Hard, Probable
-from prbnn.runs.run import CERTIFICATE, Run
+from prbnn.runs.belonging import RUN, certificate_bytes, read_record
+from prbnn.runs.folder import CERTIFICATE
+from prbnn.runs.run import Run
 
 # apart from the seeds of training and of the checks that decide which draws are stored
 FRESH_SEED = 1009
@@ -59,13 +63,7 @@ def check(
     """Every stored draw against every rule; a certificate of another model in the folder is told."""
     model = run.model
     posterior, rules = model.posterior_, list(model.solution_.rules)
-    if run.folder is not None and (run.folder / CERTIFICATE).exists():
-        earlier = Certificate.load(run.folder / CERTIFICATE)
-        if not earlier.is_of(posterior):
-            raise CertificateError(
-                f"{run.folder / CERTIFICATE} is of other weights than the model beside it; if the "
-                "model is the right one, delete the certificate and check again"
-            )
+    earlier_certificate(run)
     if not rules:
         return [], None
     bound = posterior.bind(rules, seed=FRESH_SEED)
@@ -98,9 +96,38 @@ def check(
     return checked, certificate
 
 
-def keep(certificate: Certificate, folder: Path) -> None:
-    """Write a certificate beside the model it speaks of."""
-    certificate.save(folder / CERTIFICATE)
+def earlier_certificate(run: Run) -> str | None:
+    """Refuse a certificate in the folder that is of another model; what else is wrong with it is said.
+
+    Nothing is taken from an earlier certificate, so a damaged one may be replaced.
+    """
+    if run.folder is None or not (run.folder / CERTIFICATE).exists():
+        return None
+    path = run.folder / CERTIFICATE
+    try:
+        plain = read_plain(path)
+        certificate = Certificate.from_plain(plain)
+    except NewerCertificateError:
+        raise
+    except CertificateError as error:
+        return f"{path} cannot be read and is replaced: {error}"
+    of = plain.get(RUN)
+    if not certificate.is_of(run.model.posterior_) or of not in (None, run.identity):
+        raise CertificateError(
+            f"{path} is of other weights than the model beside it; if the model is the right one, "
+            "delete the certificate and check again"
+        )
+    return None
+
+
+def keep(certificate: Certificate, folder: Path, identity: str | None = None) -> None:
+    """Write a certificate beside the model it speaks of, which must still be there."""
+    if identity is not None and read_record(folder).get(RUN, identity) != identity:
+        raise DataError(
+            f"another fit has replaced the run in {folder} meanwhile; check it again, the certificate "
+            "would be of the earlier one"
+        )
+    write_whole(folder / CERTIFICATE, certificate_bytes(certificate, identity))
 
 
 def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[str, float]:

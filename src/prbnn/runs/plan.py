@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prbnn.runs.names import listed
-from prbnn.tables.encoding import Missing
+from prbnn.tables.encoding import Missing, checked
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,5 @@ class Plan:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Plan:
-        """Back from a JSON file."""
-        found: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in plain.items()
-        }
-        return Plan(**found)
+        """Back from a JSON file; a TypeError or ValueError says what is of the wrong kind."""
+        return checked(Plan, plain)

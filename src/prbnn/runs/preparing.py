@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest
+from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, shortened
 from prbnn.knowledge.conflicts import conflicts
 from prbnn.knowledge.file import read_knowledge
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
 from prbnn.runs.plan import Plan
 from prbnn.tables.encoding import Encoding, Missing, apply, check_size, chosen, learn
-from prbnn.tables.files import read_file
+from prbnn.tables.files import naming, read_file
 from prbnn.tables.leaks import leaks
 
 if TYPE_CHECKING:
@@ -69,9 +69,10 @@ def prepare(plan: Plan) -> Prepared:
         raise DataError(
             f"a target called {plan.target!r} would be lost among the results; rename it"
         )
-    target, there = read_target(frame, plan.target, plan.classes, plan.missing)
-    held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
-    encoding = learn(table, plan.missing, there & ~held_out)
+    with naming(path):
+        target, there = read_target(frame, plan.target, plan.classes, plan.missing)
+        held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
+        encoding = learn(table, plan.missing, there & ~held_out)
     numbers = apply(encoding, table[there], str(path))
     rows = np.flatnonzero(there)[numbers.rows]
     target, held_out = target[rows], held_out[rows]
@@ -180,12 +181,13 @@ def _check_labels(column: pd.Series, name: str) -> None:
         wrong = texts[~numbers]
         place, text = next(iter(wrong.items()))
         raise DataError(
-            f"the target {name!r} holds numbers, and text in {len(wrong)} row(s), such as {text!r} in "
-            f"row {int(str(place)) + 1}; mend those cells"
+            f"the target {name!r} holds numbers, and text in {len(wrong)} row(s), such as "
+            f"{shortened(text, 60)} in row {int(str(place)) + 1}; mend those cells"
         )
     if texts.nunique() > MOST_CLASSES:
         raise DataError(
-            f"the target {name!r} holds {texts.nunique()} different texts, such as {texts.iloc[0]!r}; a "
+            f"the target {name!r} holds {texts.nunique()} different texts, such as "
+            f"{shortened(texts.iloc[0], 60)}; a "
             "target is a number, or one of a few classes. Is it the right column?"
         )
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
+from prbnn.disk import write_whole
+
 
 def write_record(path: Path, record: Any) -> None:
-    """Write JSON aside and rename; what is not finite is null, which JSON has and infinity not."""
+    """Write JSON beside the file and rename."""
+    write_whole(path, record_bytes(record))
+
+
+def record_bytes(record: Any) -> bytes:
+    """JSON as a file holds it; what is not finite is null, which JSON has and infinity not."""
     text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_text(text + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    return (text + "\n").encode()
 
 
 def _finite(value: Any) -> Any:

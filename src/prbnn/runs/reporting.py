@@ -11,6 +11,7 @@ from prbnn.runs.run import Run
 def subject_of(run: Run) -> Subject:
     """A run as the report's page takes it."""
     folder = "run" if run.folder is None else str(run.folder)
+    of = () if run.identity is None else (f"of the run whose model has the sha256 {run.identity}",)
     return Subject(
         run.model,
         run.plain,
@@ -20,6 +21,6 @@ def subject_of(run: Run) -> Subject:
         f"{run.plan.target}, from {Path(run.plan.data).name}",
         run.units,
         run.plan.command(folder),
-        run.notes,
+        (*run.notes, *of),
         run.rows,
     )

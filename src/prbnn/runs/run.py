@@ -2,42 +2,58 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import safetensors.numpy
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
+from prbnn.disk import locked
 from prbnn.errors import DataError
 from prbnn.knowledge.file import write_knowledge
 from prbnn.report import metrics
+from prbnn.runs.belonging import (
+    RUN,
+    SCHEMA,
+    certificate_bytes,
+    changed_rules,
+    hash_of,
+    read_run,
+    texts_of,
+)
+from prbnn.runs.folder import (
+    CERTIFICATE,
+    MODEL,
+    PLAIN,
+    RECORD,
+    ROWS,
+    RULES,
+    recover,
+    replace_run,
+)
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import Prepared
-from prbnn.runs.records import write_record
+from prbnn.runs.records import record_bytes
+from prbnn.saving.file import parse
+from prbnn.saving.reading import restore
+from prbnn.saving.writing import content_of
 from prbnn.tables.encoding import Encoding
 
-SCHEMA = 1
-MODEL, PLAIN, RECORD, ROWS, RULES, PAGE = (
-    "model.prbnn",
-    "plain.prbnn",
-    "run.json",
-    "rows.safetensors",
-    "knowledge.yaml",
-    "report.html",
-)
-CERTIFICATE = "certificate.json"
 BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """Fitted models with the table they were made from; `plain` has no knowledge, and `rows` are the
-    numbers of the table's rows in its file."""
+    numbers of the table's rows in its file.
+
+    `identity`, the hash of the model's file, is what other files of the run know it by.
+    """
 
     plan: Plan
     encoding: Encoding
@@ -51,6 +67,7 @@ class Run:
     notes: tuple[str, ...]
     fingerprint: str
     folder: Path | None = None
+    identity: str | None = None
 
     @property
     def is_classes(self) -> bool:
@@ -76,28 +93,32 @@ class Run:
         table = self.numbers(inputs)
         return {name: _scores(model, table, targets) for name, model in models.items()}
 
-    def save(self, folder: Path) -> None:
-        """Write models, rows, rules and the record; an earlier run in the folder is replaced."""
-        folder.mkdir(parents=True, exist_ok=True)
-        # the record comes last and goes first: a folder with one is whole
-        for old in (RECORD, PAGE, CERTIFICATE):
-            (folder / old).unlink(missing_ok=True)
-        self.model.save(folder / MODEL)
-        if self.model.certificate_ is not None:
-            self.model.certificate_.save(folder / CERTIFICATE)
-        if self.plain is None:
-            (folder / PLAIN).unlink(missing_ok=True)
-        else:
-            self.plain.save(folder / PLAIN)
+    def save(self, folder: Path, held: bool = False) -> None:
+        """Write models, rows, rules and the record; an earlier run in the folder is replaced as a whole.
+
+        ``held`` says that the caller holds the folder (`prbnn.disk.locked`) already.
+        """
+        contents = self._contents(folder)
+        with nullcontext() if held else locked(folder):
+            replace_run(folder, contents)
+
+    def _contents(self, folder: Path) -> dict[str, bytes]:
+        """Every file by name: the record has the hash of each, the others that of the model."""
+        models = {MODEL: self.model} | ({} if self.plain is None else {PLAIN: self.plain})
+        contents = {name: content_of(model) for name, model in models.items()}
+        identity = hash_of(contents[MODEL])
         targets = self.targets
         if self.is_classes:
             targets = np.searchsorted(self.model.classes_, targets).astype(np.int64)
         rows = {"inputs": self.inputs, "targets": targets, "held_out": self.held_out}
-        save_file({**rows, "rows": self.rows}, folder / ROWS)
-        rules = [rule for rule in self.model.knowledge]
-        (folder / RULES).write_text(write_knowledge(rules, dict(self.units)), encoding="utf-8")
+        arrays = {name: np.ascontiguousarray(part) for name, part in rows.items()}
+        contents[ROWS] = safetensors.numpy.save({**arrays, "rows": self.rows}, {RUN: identity})
+        rules = write_knowledge(list(self.model.knowledge), dict(self.units))
+        contents[RULES] = f"# of the run {identity}\n{rules}".encode()
         record = {
             "schema": SCHEMA,
+            RUN: identity,
+            "files": {name: hash_of(content) for name, content in contents.items()},
             "plan": self.plan.to_plain(),
             "command": self.plan.command(str(folder)),
             "encoding": self.encoding.to_plain(),
@@ -107,7 +128,9 @@ class Run:
             "result": str(self.model.result_),
             "scores": self.scores(),
         }
-        write_record(folder / RECORD, record)
+        if self.model.certificate_ is not None:
+            contents[CERTIFICATE] = certificate_bytes(self.model.certificate_, identity)
+        return {**contents, RECORD: record_bytes(record)}
 
 
 def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
@@ -199,49 +222,48 @@ def _estimator(
 
 
 def open_run(folder: Path) -> Run:
-    """A run as it was saved; a folder that holds none is told."""
-    from prbnn.saving.reading import load
-
-    record = read_record(folder)
-    model = load(folder / MODEL)
-    plain = load(folder / PLAIN) if (folder / PLAIN).exists() else None
+    """A run as it was saved; files that do not belong together, or are damaged, are told."""
+    folder = Path(folder)
+    recover(folder)
+    record, contents = read_run(folder)
+    models = {
+        name: restore(folder / name, *parse(folder / name, contents[name]))
+        for name in (MODEL, PLAIN)
+        if name in contents
+    }
+    model = models[MODEL]
     try:
-        rows = load_file(folder / ROWS)
-        targets = rows["targets"]
-        if hasattr(model, "classes_"):
-            targets = model.classes_[targets]
+        plan, encoding = Plan.from_plain(record["plan"]), Encoding.from_plain(record["encoding"])
+        rows = _rows(safetensors.numpy.load(contents[ROWS]), encoding, model)
         return Run(
-            Plan.from_plain(record["plan"]),
-            Encoding.from_plain(record["encoding"]),
+            plan,
+            encoding,
             model,
-            plain,
-            rows["inputs"],
-            targets,
-            rows["held_out"],
-            rows["rows"],
-            record["units"],
-            tuple(record["notes"]),
-            record["data_sha256"],
-            folder,
+            models.get(PLAIN),
+            **rows,
+            units=texts_of(record["units"], dict),
+            notes=(*texts_of(record["notes"], list), *changed_rules(record, contents)),
+            fingerprint=str(record["data_sha256"]),
+            folder=folder,
+            identity=hash_of(contents[MODEL]),
         )
-    except (SafetensorError, KeyError, TypeError, IndexError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(f"the run in {folder} is damaged ({error}); fit again") from None
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """What `run.json` says."""
-    path = folder / RECORD
-    lacking = [name for name in (RECORD, MODEL, ROWS) if not (folder / name).exists()]
-    if lacking:
-        what = "there is no folder" if not folder.is_dir() else f"no {', '.join(lacking)} in"
-        raise DataError(
-            f"{what} {folder}; a run is made by prbnn fit data.csv --target COLUMN --out {folder}"
-        )
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        schema = int(record["schema"])
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path} is damaged; fit again") from None
-    if schema > SCHEMA:
-        raise DataError(f"{path} was written by a newer prbnn; upgrade with pip install -U prbnn")
-    return record
+def _rows(found: dict[str, np.ndarray], encoding: Encoding, model: Any) -> dict[str, np.ndarray]:
+    """The table of a run, which must be one of its columns and of its model's."""
+    known = model.posterior_.columns.inputs
+    if encoding.inputs != known:
+        raise ValueError(f"{RECORD} has the inputs {encoding.inputs}, {MODEL} has {known}")
+    parts = {name: found[name] for name in ("inputs", "targets", "held_out", "rows")}
+    count = len(parts["rows"])
+    wanted = {"inputs": ((count, len(known)), "f"), "targets": ((count,), "fi")}
+    wanted |= {"held_out": ((count,), "b"), "rows": ((count,), "i")}
+    for name, (shape, kinds) in wanted.items():
+        if parts[name].shape != shape or parts[name].dtype.kind not in kinds:
+            held = f"{parts[name].dtype} of shape {parts[name].shape}"
+            raise ValueError(f"{ROWS}: {name!r} needs the shape {shape}, and is {held}")
+    if hasattr(model, "classes_"):
+        parts["targets"] = model.classes_[parts["targets"]]
+    return parts

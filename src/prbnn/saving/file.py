@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,15 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from prbnn.errors import ModelFileError
+from prbnn.strict_json import parse_json
 
 SCHEMA = 1
 KEY = "prbnn"
 BLANK = "0" * 64
 # the record is JSON within JSON, so its quotation marks are escaped
 SEAL = rb"\"file_sha256\": \""
+# how the header of every safetensors file begins, after its length
+START = b'{"'
 LARGEST_HEADER = 100_000_000
 
 Record = dict[str, Any]
@@ -41,32 +43,30 @@ def sealed(record: Record, tensors: Tensors) -> bytes:
     return blank[:start] + hashlib.sha256(blank).hexdigest().encode() + blank[end:]
 
 
-def write(path: str | os.PathLike, content: bytes) -> None:
-    """Written aside and renamed: whoever reads ``path`` finds the old file or the whole new one."""
-    target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with open(aside, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, target)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 def read(path: str | os.PathLike) -> tuple[Record, dict[str, np.ndarray]]:
     """The record and the tensors of a file that is whole, and that this version understands."""
-    content = Path(path).read_bytes()
+    if Path(path).is_dir():
+        raise ModelFileError(f"{path} is a folder; give a file that model.save(path) has written")
+    with open(path, "rb") as file:
+        # a device may never end, so that what cannot be a model is not read to its end
+        start = file.read(len(START) + 8)
+        content = start + file.read() if start[8:] == START else start
+    return parse(path, content)
+
+
+def parse(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
+    """The same of bytes that were read already; errors call them ``path``."""
     header = _header(path, content)
     record = _record(path, header)
     start, end = _seal(content)
-    blank = content[:start] + BLANK.encode() + content[end:]
-    if hashlib.sha256(blank).hexdigest().encode() != content[start:end]:
+    digest = hashlib.sha256(memoryview(content)[:start])
+    digest.update(BLANK.encode())
+    digest.update(memoryview(content)[end:])
+    if digest.hexdigest().encode() != content[start:end]:
         raise _damaged(path, content, header)
     try:
         return record, safetensors.numpy.load(content)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
         raise ModelFileError(f"{path}: the tensors cannot be read: {error}") from error
 
 
@@ -79,7 +79,7 @@ def _seal(content: bytes) -> tuple[int, int]:
 def _header(path: str | os.PathLike, content: bytes) -> dict[str, Any]:
     """What safetensors says of its tensors and metadata; anything else is no model."""
     length = int.from_bytes(content[:8], "little")
-    if content[8:10] != b'{"' or length > LARGEST_HEADER:
+    if content[8:10] != START or length > LARGEST_HEADER:
         pickled = content[:1] == b"\x80"
         hint = ", and looks like a pickle, which prbnn never opens: it may run any code" * pickled
         raise ModelFileError(
@@ -88,9 +88,9 @@ def _header(path: str | os.PathLike, content: bytes) -> dict[str, Any]:
     if len(content) < 8 + length:
         raise _cut_short(path, len(content), 8 + length)
     try:
-        header = json.loads(content[8 : 8 + length])
+        header = parse_json(content[8 : 8 + length])
         return {name: dict(entry) for name, entry in header.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged: its header cannot be read ({error})") from error
 
 
@@ -101,9 +101,9 @@ def _record(path: str | os.PathLike, header: dict[str, Any]) -> Record:
             f"{path} holds tensors, but is no prbnn model: it has no record {KEY!r}"
         )
     try:
-        record = json.loads(text)
+        record = parse_json(text)
         schema, version = int(record["schema"]), record["written_by"]["prbnn"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged: its record cannot be read ({error!r})") from error
     if schema > SCHEMA:
         raise ModelFileError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.errors import NotKeptError
+from prbnn.errors import ModelFileError, NotKeptError
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 
@@ -65,6 +65,17 @@ def summary_of(columns: Columns) -> dict[str, Any]:
         "spans": [list(columns.span(name)) for name in columns.inputs],
         "values": [None if few is None else few.tolist() for few in found],
     }
+
+
+def check_summary(summary: dict[str, Any], inputs: int) -> None:
+    """Refuse a summary of other columns, or with ranges that are none."""
+    spans, values = summary["spans"], summary["values"]
+    ranges = np.array(spans, float).reshape(len(spans), 2) if spans else np.zeros((0, 2))
+    if not len(spans) == len(values) == inputs or not np.all(np.isfinite(ranges)):
+        raise ModelFileError(f"ranges and values of {inputs} column(s) are needed")
+    for few in values:
+        if few is not None and np.array(few, float).ndim != 1:
+            raise ModelFileError(f"values of a column are a list of numbers, got {few!r:.80}")
 
 
 def fingerprint(tables: Sequence[np.ndarray]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +22,11 @@ from prbnn.model.scaling import Scaling
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
 from prbnn.saving.file import Record, read
-from prbnn.saving.outline import Outline
+from prbnn.saving.labels import labels_from
+from prbnn.saving.outline import Outline, check_summary
 from prbnn.saving.rules import rules_from_json
-from prbnn.saving.values import SUPPLIED, from_json
+from prbnn.saving.shapes import check_declared, check_layout, template
+from prbnn.saving.values import SUPPLIED, from_json, is_supplied
 from prbnn.saving.writing import probe
 from prbnn.sequence_regressor import PRBNNSequenceRegressor
 from prbnn.solution import History, Solution
@@ -33,6 +36,13 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)
 }
 Tensors = Mapping[str, np.ndarray]
+# bytes of raw draws that repeat stored ones, however small the file is
+MOST_REPEATED = 1 << 28
+# what values of the wrong kind or size raise, wherever they are met first
+BROKEN = (
+    *(TypeError, ValueError, IndexError, AttributeError, AssertionError),
+    *(ArithmeticError, RecursionError, MemoryError),
+)
 
 
 def load(
@@ -60,15 +70,27 @@ def load(
     >>> bool(np.all(again.predict(x) == model.predict(x)))
     True
     """
-    record, tensors = read(path)
     given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
+    return restore(path, *read(path), given, knowledge or {})
+
+
+def restore(
+    path: str | os.PathLike,
+    record: Record,
+    tensors: Tensors,
+    given: Mapping[str, Any] | None = None,
+    knowledge: Mapping[str, Rule] | None = None,
+) -> Any:
+    """The fitted estimator of a record and its tensors; errors call the file ``path``."""
     try:
-        return _model(record, tensors, given, knowledge or {})
+        return _model(
+            record, tensors, {**dict.fromkeys(SUPPLIED), **(given or {})}, knowledge or {}
+        )
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except KeyError as error:
         raise ModelFileError(f"{path}: the file lacks {error}") from error
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except BROKEN as error:
         raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
 
 
@@ -107,7 +129,7 @@ def _model(
 def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
     """What was supplied, of what the file does not hold; too little and too much are told."""
     for name, value in given.items():
-        wanted = isinstance(settings[name], dict) and "supply" in settings[name]
+        wanted = is_supplied(settings[name])
         if wanted and value is None:
             raise ModelFileError(
                 f"the file cannot hold the code of {name} {settings[name]['was']!r}; supply it again: "
@@ -121,36 +143,78 @@ def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
 def _posteriors(
     record: Record, tensors: Tensors, settings: Settings, rules: list[Rule]
 ) -> tuple[Posterior, Posterior]:
-    """Stored and raw draws, in a network that starts as it did at the fit."""
+    """Stored and raw draws, which bring their own weights; a supplied network starts as at the fit."""
     columns = _columns(record, tensors)
-    numbers: dict[str, Any] = dict(record["scaling"])
-    kind = numbers.pop("kind")
-    scaling = Scaling(**{name: np.array(part, float) for name, part in numbers.items()}, kind=kind)
+    scaling = _scaling(record["scaling"], len(columns.inputs), len(columns.outputs))
     widths = len(columns.inputs), settings.likelihood.network_outputs(len(columns.outputs))
     declared = settings.network
     if columns.layout is not None:
         declared = over(declared, columns.layout)
     if settings.parameters.get("enforce") == "construction":
         declared = construction_of(declared, rules, columns, settings.likelihood)
-    network = build_network(declared, settings.seed, *widths)
-    network = with_buffers(network, _under("buffers/", tensors))
+    found = {name: part.shape[1:] for name, part in _under("draws/network/", tensors).items()}
+    fixed = _under("buffers/", tensors)
+    if is_supplied(record["settings"]["network"]):
+        network = build_network(declared, settings.seed, *widths)
+    else:
+        check_declared(declared, found, *widths)
+        most = sum(map(math.prod, found.values())) + sum(part.size for part in fixed.values())
+        network = template(declared, settings.seed, *widths, most)
+    network = with_buffers(network, fixed)
 
     def posterior(prefix: str) -> Posterior:
         draws = from_leaves(network, _under(f"{prefix}/network/", tensors))
         own = tensors[f"{prefix}/likelihood"]
-        if len(own) != len(draws) or own.ndim != 2:
-            raise ModelFileError(f"tensor '{prefix}/likelihood' has shape {own.shape}")
+        if own.ndim != 2 or len(own) != len(draws) or own.dtype.kind != "f":
+            raise ModelFileError(
+                f"tensor '{prefix}/likelihood' has shape {own.shape} and type {own.dtype}"
+            )
         return Posterior(network, draws, settings.likelihood, own, scaling, columns)
 
     stored = posterior("draws")
-    return stored, stored.joined(posterior("raw")).take(tensors["raw/places"])
+    if not len(stored):
+        raise ModelFileError("there are no draws")
+    both, places = stored.joined(posterior("raw")), tensors["raw/places"]
+    _check_places(places, both.draws)
+    return stored, both.take(places)
+
+
+def _check_places(places: np.ndarray, draws: np.ndarray) -> None:
+    """Places repeat draws, so that a small file may ask for much memory: compared beforehand."""
+    if places.ndim != 1 or places.dtype.kind != "i":
+        raise ModelFileError(f"tensor 'raw/places' is {places.dtype} of shape {places.shape}")
+    if np.any((places < 0) | (places >= len(draws))):
+        raise ModelFileError(f"tensor 'raw/places' is out of bounds: there are {len(draws)} draws")
+    needed = len(places) * draws.itemsize * draws.shape[1]
+    if needed > max(MOST_REPEATED, 100 * draws.nbytes):
+        raise ModelFileError(
+            f"tensor 'raw/places' has {len(places):,} raw draws of {len(draws):,} that are stored, "
+            f"which take {needed:,} bytes"
+        )
+
+
+def _scaling(plain: Record, inputs: int, outputs: int) -> Scaling:
+    """Shift and scale of every column."""
+    numbers: dict[str, Any] = dict(plain)
+    kind = numbers.pop("kind")
+    parts = {name: np.array(from_json(part, {}), float) for name, part in numbers.items()}
+    for name, part in parts.items():
+        wide = inputs if name.startswith("input") else outputs
+        if part.shape != (wide,):
+            raise ModelFileError(f"scaling has {name} of shape {part.shape} for {wide} column(s)")
+    return Scaling(**parts, kind=kind)
 
 
 def _columns(record: Record, tensors: Tensors) -> Columns:
     names, data = record["columns"], dict(record["data"])
     inputs, outputs = tuple(names["inputs"]), tuple(names["outputs"])
     layout = from_json(names["layout"], {})
+    if not all(isinstance(name, str) for name in (*inputs, *outputs)) or not outputs:
+        raise ModelFileError("names of columns are texts, and there is an output")
+    if layout is not None:
+        check_layout(layout, inputs, outputs)
     if not data.pop("kept"):
+        check_summary(data, len(inputs))
         return Outline(inputs, outputs, layout, data)
     rows, targets = tensors["data/rows"], tensors["data/targets"]
     count = data["count"]
@@ -204,8 +268,7 @@ def _attributes(model: Any, record: Record) -> None:
         noise = from_json(record["noise"], {})
         model.noise_ = noise if isinstance(noise, float) else np.array(noise)
     if isinstance(model, PRBNNClassifier):
-        classes = record["classes"]
-        model.classes_ = np.array(classes["labels"], dtype=np.dtype(classes["dtype"]))
+        model.classes_ = labels_from(record["classes"], len(columns.outputs))
     if isinstance(model, PRBNNSequenceRegressor):
         model.layout_ = columns.layout
 

@@ -115,6 +115,11 @@ def from_json(plain: Any, supplied: Mapping[str, Any]) -> Any:
     return supplied[plain["supply"]]
 
 
+def is_supplied(plain: Any) -> bool:
+    """Whether a value is not in the file, and has to be supplied again."""
+    return isinstance(plain, dict) and "supply" in plain
+
+
 def declared(name: str) -> type:
     """A type by its name; only those of the list."""
     if name not in DECLARATIONS:

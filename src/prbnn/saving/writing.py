@@ -15,15 +15,15 @@ from prbnn.knowledge.rules import Rule
 from prbnn.model.weights import buffers, by_leaf
 from prbnn.posterior.draws import Posterior
 from prbnn.saving.file import Record, sealed
+from prbnn.saving.labels import labels_to
 from prbnn.saving.outline import Outline, summary_of
 from prbnn.saving.rules import rules_to_json
-from prbnn.saving.values import SUPPLIED, to_json
+from prbnn.saving.values import SUPPLIED, is_supplied, to_json
 
 if TYPE_CHECKING:
     from prbnn.estimation import Estimator
 
 LIBRARIES = ("prbnn", "jax", "equinox", "numpy")
-LABELS = "OTUbiuf"
 # where a network to be supplied again is tried, in its own units
 PROBES = np.linspace(-1.0, 2.0, 7)
 
@@ -46,7 +46,7 @@ def content_of(model: Estimator, *, data: bool = True) -> bytes:
     if kept:
         tensors |= {"data/rows": columns.rows, "data/targets": columns.targets}
     record = _record(model, kept)
-    if any("supply" in record["settings"][name] for name in ("network", "likelihood")):
+    if any(is_supplied(record["settings"][name]) for name in ("network", "likelihood")):
         tensors["probe"] = probe(model.posterior_)
     return sealed(record, tensors)
 
@@ -115,7 +115,7 @@ def _record(model: Estimator, kept: bool) -> Record:
         },
         "data": {"kept": kept, **summary_of(columns)},
         "scaling": {name: to_json(part, name) for name, part in vars(posterior.scaling).items()},
-        "classes": _classes(getattr(model, "classes_", None)),
+        "classes": labels_to(getattr(model, "classes_", None)),
         "result": to_json(model.result_, "result"),
         "acceptance": model.acceptance_,
         "certificate": None if model.certificate_ is None else model.certificate_.to_plain(),
@@ -142,19 +142,6 @@ def _knowledge(given: Sequence[Rule] | None, fitted: Sequence[Rule]) -> dict[str
     holder = {type(None): "none", tuple: "tuple"}.get(type(given), "list")
     names = [rule.label for rule in fitted]
     return {"holder": holder, "rules": rules_to_json(given or (), names)}
-
-
-def _classes(labels: np.ndarray | None) -> dict[str, Any] | None:
-    """Labels as they are, with the kind of array that holds them."""
-    if labels is None:
-        return None
-    kind = labels.dtype.kind
-    if kind not in LABELS:
-        raise ModelFileError(
-            f"labels of type {labels.dtype} cannot be saved; turn them into text or whole numbers "
-            "before fitting"
-        )
-    return {"dtype": kind if kind in "OT" else labels.dtype.str, "labels": labels.tolist()}
 
 
 def _versions() -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from prbnn.errors import DataError, nearest
+from prbnn.errors import DataError, nearest, shortened
 from prbnn.tables.dates import DATE_PARTS, as_dates, date_format, parts_of
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["number", "yes/no", "category", "date", "left out"]
 Missing = Literal["error", "drop", "impute"]
+T = TypeVar("T")
 # more texts than this are names of rows, not categories
 MOST_CATEGORIES = 20
 # a text column is one of numbers with slips where at least this share are numbers
@@ -40,6 +42,16 @@ class Column:
     format: str = ""
     fill: float | str | None = None
     because: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values that make no such column; a record may say anything."""
+        right = {
+            "yes/no": len(self.values) == 2,
+            "category": len(self.values) > 1,
+            "date": bool(self.values) and set(self.values) <= set(DATE_PARTS),
+        }
+        if not right.get(self.kind, True):
+            raise ValueError(f"column {self.name!r}: {self.kind} does not go with {self.values!r}")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -93,9 +105,17 @@ class Encoding:
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Encoding:
-        """Back from a JSON file."""
-        columns = (replace(Column(**c), values=tuple(c["values"])) for c in plain["columns"])
-        return Encoding(tuple(columns), plain["missing"])
+        """Back from a JSON file; a TypeError or ValueError says what is of the wrong kind."""
+        columns = tuple(checked(Column, column) for column in plain["columns"])
+        return checked(Encoding, {**plain, "columns": columns})
+
+
+def checked(kind: type[T], plain: Mapping[str, Any]) -> T:
+    """A dataclass of plain values, each of the type that it declares; others raise."""
+    known = set(kind.__annotations__)
+    if not isinstance(plain, Mapping) or not set(plain) <= known:
+        raise TypeError(f"{kind.__name__} takes {', '.join(sorted(known))}, got {plain!r:.80}")
+    return TypeAdapter(kind).validate_python(dict(plain))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +212,9 @@ def read_column(series: pd.Series, name: str) -> Column:
 
 def _not_numbers(name: str, texts: pd.Series, numbers: pd.Series) -> str:
     wrong = texts[~numbers]
-    shown = ", ".join(f"{text!r} in row {place + 1}" for place, text in list(wrong.items())[:3])
+    shown = ", ".join(
+        f"{shortened(text, 60)} in row {place + 1}" for place, text in list(wrong.items())[:3]
+    )
     first = list(wrong.index) == [0]
     units = " That looks like a line of units: delete it." if first and len(texts) > 2 else ""
     return (
@@ -214,8 +236,8 @@ def _text(name: str, texts: pd.Series) -> Column:
     odd = texts[texts.str.fullmatch(r"[-+]?[\d.,]*\d ?(%|[a-zA-Z°/]+)?")]
     if len(found) > MOST_CATEGORIES and len(odd) > MOSTLY * len(texts):
         raise DataError(
-            f"column {name!r} looks like numbers that cannot be read, such as {odd.iloc[0]!r}; write "
-            "plain numbers, without units, percent signs or blanks"
+            f"column {name!r} looks like numbers that cannot be read, such as "
+            f"{shortened(odd.iloc[0], 60)}; write plain numbers, without units, percent signs or blanks"
         )
     if len(found) > MOST_CATEGORIES:
         return Column(
@@ -264,8 +286,8 @@ def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
     if strange:
         known = ", ".join(map(repr, column.values))
         raise DataError(
-            f"{what}: column {column.name!r} has {strange[0]!r}, which the fit has not seen; it knows "
-            f"{known}"
+            f"{what}: column {column.name!r} has {shortened(strange[0], 60)}, which the fit has not "
+            f"seen; it knows {known}"
         )
     if column.kind == "yes/no":
         cells = (texts == column.values[1]).to_numpy(float)[:, None]

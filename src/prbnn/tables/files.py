@@ -6,11 +6,16 @@ import csv
 import difflib
 import re
 import warnings
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prbnn.errors import DataError
+import numpy as np
+
+from prbnn.errors import DataError, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +24,7 @@ DELIMITERS = ",;\t|"
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # enough of a file to tell how it is written
 SAMPLE_BYTES, SAMPLE_LINES = 1 << 20, 2000
+MOST_COLUMNS = 10_000
 # what people write for nothing, beside what pandas knows
 NOTHING = ["?", "-", "--"]
 COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
@@ -43,6 +49,9 @@ def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """The table in a CSV or Parquet file, and what there is to say about how it was read."""
     path = Path(path)
     _check_there(path)
+    # what is no file may never end, and is not there a second time
+    if not path.is_file():
+        raise DataError(f"{path} is a pipe or a device; save the table as a file first")
     if path.suffix.lower() in (".parquet", ".pq"):
         frame, notes = _parquet(path), []
     else:
@@ -83,9 +92,15 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
     lines = _sample(text)
     if not lines:
         raise DataError(f"{path} is empty; a CSV file needs a line of column names and rows below")
-    delimiter = _delimiter(lines)
-    _check_header(path, lines, delimiter)
-    decimal, thousands = _decimal(lines, delimiter)
+    try:
+        delimiter = _delimiter(lines)
+        _check_header(path, lines, delimiter)
+        decimal, thousands = _decimal(lines, delimiter)
+    except csv.Error as error:
+        raise DataError(
+            f"{path} cannot be read as a table: {error}. Is there a cell of more than "
+            f"{csv.field_size_limit():,} characters, or a quote that is not closed?"
+        ) from None
     how = How(delimiter, decimal, encoding, thousands)
     try:
         with warnings.catch_warnings():
@@ -102,12 +117,19 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
                 low_memory=False,
                 index_col=False,
             )
-    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OverflowError) as error:
         raise DataError(
             f"{path} cannot be read as a table with {how}: {str(error).strip()}. Every line needs as "
             "many cells as there are column names; lines above the names must go"
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
+    for name, kind in frame.dtypes.items():
+        # whole numbers too large for 64 bits
+        if (
+            kind == np.dtype(object)
+            and pd.api.types.infer_dtype(frame[name], skipna=True) == "integer"
+        ):
+            frame[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
     plain = how == How(",", ".", "utf-8-sig")
     notes = [] if plain else [f"read as a file with {how}, {encoding.removesuffix('-sig')} text"]
     unnamed = [name for name in frame.columns if name.startswith("Unnamed:")]
@@ -179,13 +201,15 @@ def _numeric(column: list[str]) -> bool:
 def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
     names = [name.strip() for name in next(csv.reader(lines[:1], delimiter=delimiter))]
     if names and all(_is_number(name) for name in names if name):
+        first = ", ".join(name[:40] for name in names[:3])
         raise DataError(
-            f"{path}: the first line holds numbers ({', '.join(names[:3])}...), not column names; add "
-            "a line of names at the top"
+            f"{path}: the first line holds numbers ({first}...), not column names; add a line of names "
+            "at the top"
         )
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
-        raise DataError(f"{path} has columns of the same name: {', '.join(twice)}; rename one")
+        told = shortened(", ".join(twice))[1:-1]
+        raise DataError(f"{path} has columns of the same name: {told}; rename one")
 
 
 def _is_number(text: str) -> bool:
@@ -206,3 +230,19 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
         )
     if not len(frame):
         raise DataError(f"{path} has column names and no rows")
+    if frame.shape[1] > MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {frame.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read. Keep those that "
+            "matter"
+        )
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Errors about the table of a file, with the file's name."""
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from None

@@ -1,0 +1,160 @@
+"""Files written whole or not at all and read up to a limit; folders with one writer at a time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from prbnn.errors import DataError
+
+try:
+    import fcntl
+except ImportError:  # Windows: what is written is still whole, but two writers are not kept apart
+    fcntl = None
+
+LOCK = ".lock"
+PART = ".part"
+
+
+def write_whole(path: str | os.PathLike, content: bytes) -> None:
+    """Write beside ``path``, and rename: whoever reads finds the old file or the whole new one.
+
+    What killed writers of the same file left beside it is removed. A link keeps leading to its file;
+    a pipe or a terminal is written to as it is.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)
+        return
+    _remove_parts(target)
+    file = _part(target)
+    try:
+        with file:
+            file.write(content)
+            sync_file(file)
+            if target.exists():
+                shutil.copymode(target, file.name)
+            if fcntl is None:
+                file.close()
+            # still open, and so locked: nobody takes it for what a killed writer left
+            os.replace(file.name, target)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def sync_file(file: IO[bytes]) -> None:
+    """Wait until a file is on the disk, and not in the machine's memory alone."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """The same for the names in a folder; not every file system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_limited(path: str | os.PathLike, most: int) -> bytes:
+    """The bytes of a file of at most ``most`` of them; a ValueError says what else it is.
+
+    The limit is on what is read, so that a pipe or a device that never ends is refused as well.
+    """
+    if Path(path).is_dir():
+        raise ValueError("it is a folder, not a file")
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes, the most that is read")
+    return content
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Hold a folder, made if need be, against other writers; one that is held says by whom.
+
+    The system lets go of what a dead process held, so no lock is ever stale.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    with _held(folder, path) as file:
+        file.truncate(0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        file.write(f"process {os.getpid()} on {socket.gethostname()} since {since}".encode())
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _held(folder: Path, path: Path) -> IO[bytes]:
+    while True:
+        file = open(path, "a+b")  # noqa: SIM115 - whoever holds it closes it
+        if not _take(file):
+            with file:
+                file.seek(0)
+                holder = file.read(200).decode(errors="replace") or "another process"
+            raise DataError(
+                f"{folder} is being written by {holder}; wait until that ends, or name another folder"
+            )
+        if _is_at(file, path):
+            return file
+        # its holder removed it after it was opened here
+        file.close()
+
+
+def _part(target: Path) -> IO[bytes]:
+    """A new file beside ``target``, locked for as long as it is open."""
+    while True:
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PART}")
+        file = open(beside, "xb")  # noqa: SIM115 - whoever writes it closes it
+        if _take(file) and _is_at(file, beside):
+            return file
+        # taken for a leftover between the two lines above
+        file.close()
+
+
+def _remove_parts(target: Path) -> None:
+    """Remove what writers of ``target`` left that are no more."""
+    if fcntl is None:
+        return
+    start = f".{target.name}."
+    for name in os.listdir(target.parent):
+        if name.startswith(start) and name.endswith(PART):
+            with suppress(OSError), open(target.parent / name, "rb") as file:
+                if _take(file):
+                    os.unlink(file.name)
+
+
+def _take(file: IO[bytes]) -> bool:
+    """Whether an open file could be locked; true where the file system knows no locks."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,105 @@
+"""A run's folder, replaced as a whole: a kill at any moment leaves the run that was there or the new one.
+
+A save writes every file into a folder of its own inside, and renames that to ``.saved``: from then on
+the run is the new one, since readers look there first. Then its files move to where people know them,
+the record last; whoever opens the folder next finishes what a kill has cut short.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from prbnn.disk import locked, sync_file, sync_folder
+from prbnn.errors import DataError
+
+MODEL, PLAIN, RECORD, ROWS, RULES, PAGE, CERTIFICATE = (
+    "model.prbnn",
+    "plain.prbnn",
+    "run.json",
+    "rows.safetensors",
+    "knowledge.yaml",
+    "report.html",
+    "certificate.json",
+)
+# what a run may have or not: an earlier run's must go
+OPTIONAL = (PLAIN, PAGE, CERTIFICATE)
+SAVING, SAVED = ".saving-", ".saved"
+
+
+def replace_run(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Put the files of a run in place of those of an earlier one; the folder must be `locked`."""
+    tidy(folder)
+    aside = folder / f"{SAVING}{secrets.token_hex(4)}"
+    try:
+        aside.mkdir()
+        for name, content in contents.items():
+            with open(aside / name, "xb") as file:
+                file.write(content)
+                sync_file(file)
+        sync_folder(aside)
+        os.rename(aside, folder / SAVED)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    sync_folder(folder)
+    _move_in(folder)
+
+
+def tidy(folder: Path) -> None:
+    """Finish a save that was killed after it was whole, and remove what others left."""
+    _move_in(folder)
+    for left in folder.glob(f"{SAVING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """`tidy` where there is something to finish and nobody else is at it."""
+    if not (folder / SAVED).is_dir():
+        return
+    try:
+        with locked(folder):
+            tidy(folder)
+    except (OSError, DataError):
+        # `content` reads the new run from where it lies
+        return
+
+
+def content(folder: Path, name: str) -> bytes:
+    """The bytes of a file of the run, whether or not it has been moved yet."""
+    # a file that moves meanwhile is in the second place
+    for place in (folder / SAVED / name, folder / name):
+        try:
+            return place.read_bytes()
+        except FileNotFoundError:
+            continue
+        except IsADirectoryError:
+            raise DataError(f"{place} is a folder, where a run has a file; move it away") from None
+    raise DataError(f"the run in {folder} lacks its {name}; put it back, or fit again")
+
+
+def is_there(folder: Path, name: str) -> bool:
+    """Whether the run has such a file."""
+    return (folder / SAVED / name).exists() or (folder / name).exists()
+
+
+def _move_in(folder: Path) -> None:
+    saved = folder / SAVED
+    if not saved.is_dir():
+        return
+    # the model moves first: while it is here, nothing of the run is among the earlier one's files
+    if (saved / MODEL).exists():
+        for name in OPTIONAL:
+            if not (saved / name).exists():
+                (folder / name).unlink(missing_ok=True)
+    names = sorted(os.listdir(saved), key=lambda name: (name == RECORD, name != MODEL, name))
+    for name in names:
+        if name == RECORD:
+            # the order must be the same after a power cut
+            sync_folder(folder)
+        os.replace(saved / name, folder / name)
+    sync_folder(folder)
+    saved.rmdir()

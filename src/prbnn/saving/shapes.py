@@ -1,0 +1,114 @@
+"""Whether the tensors of a file are those of the network it declares, told before anything is built.
+
+A declaration is a few characters and may ask for any amount of memory or compilation; tensors take
+as many bytes in the file as in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from prbnn.errors import ModelFileError
+from prbnn.knowledge.layout import Layout
+from prbnn.model.built import Construction
+from prbnn.model.networks import MLP, RBF
+from prbnn.model.recurrent import Unrolled, _Declared
+from prbnn.task import build_network
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def check_layout(layout: Layout, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuse a layout of other columns; names are made once there are not too many of them."""
+    counts = (layout.history, layout.ahead)
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise ModelFileError(f"steps are whole numbers of 0 or above, got {counts}")
+    wide = layout.history * len(layout.variables) + len(layout.static) + 1
+    ahead = max(layout.ahead, 1) * len(layout.outputs)
+    same = wide == len(inputs) and ahead == len(outputs)
+    if not (same and layout.inputs == tuple(inputs) and layout.targets == tuple(outputs)):
+        raise ModelFileError(
+            f"a layout of {layout.history} steps of {len(layout.variables)} variables and "
+            f"{layout.ahead} ahead does not go with {len(inputs)} inputs and {len(outputs)} outputs"
+        )
+
+
+def check_declared(network: Any, found: Shapes, inputs: int, outputs: int) -> None:
+    """Compare the weights that a declared network would have with the shapes of one draw."""
+    if isinstance(network, Construction):
+        _check_size(network.network, len([s for s in network.shapes if s is not None]), found)
+        return
+    if not isinstance(network, MLP | RBF | Unrolled):
+        raise ModelFileError(
+            f"the file declares {_named(network)}, which is no network for its rows"
+        )
+    _check_count(network, found)
+    wanted = network.shapes(inputs, outputs)
+    if wanted != dict(found):
+        raise ModelFileError(
+            f"the file declares {_named(network)}, whose weights are {_listed(wanted)}; its tensors "
+            f"are {_listed(found)}"
+        )
+
+
+def _check_count(network: Any, found: Shapes) -> None:
+    """Before shapes are listed: every layer needs a tensor."""
+    declared = network.network if isinstance(network, Unrolled) else network
+    layers = len(getattr(declared, "hidden", ()))
+    layers += declared.layers if isinstance(declared, _Declared) else 0
+    if layers > len(found):
+        raise ModelFileError(
+            f"the file declares a network of {layers} layers and has {len(found)} tensors for it"
+        )
+
+
+def _check_size(network: Any, shaped: int, found: Shapes) -> None:
+    """Of a form that is built for rules: each of its networks has every layer, and every width."""
+    if not isinstance(network, MLP):
+        if isinstance(network, RBF | Unrolled):
+            _check_count(network, found)
+        return
+    layers, widths = len(network.hidden), {size for shape in found.values() for size in shape}
+    if 2 * layers * max(shaped, 1) > len(found) or not set(network.hidden) <= widths:
+        raise ModelFileError(
+            f"the file declares {_named(network)} for {max(shaped, 1)} output(s); its tensors are "
+            f"{_listed(found)}"
+        )
+
+
+def template(network: Any, seed: int, inputs: int, outputs: int, most: int) -> Any:
+    """A declared network with zeros for weights: draws bring their own, and nothing is compiled.
+
+    One of more than ``most`` numbers is refused before they are made.
+    """
+    shapes = eqx.filter_eval_shape(build_network, network, seed, inputs, outputs)
+    leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    wanted = sum(math.prod(leaf.shape) for leaf in leaves)
+    if wanted > most:
+        raise ModelFileError(
+            f"the file declares a network of {wanted:,} numbers; its tensors have {most:,}"
+        )
+    return jax.tree.map(
+        lambda leaf: (
+            jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf
+        ),
+        shapes,
+    )
+
+
+def _named(network: Any) -> str:
+    text = repr(network)
+    return text if len(text) < 100 else f"{text[:97]}..."
+
+
+def _listed(shapes: Shapes) -> str:
+    first = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:4])
+    more = f" and {len(shapes) - 4} more" if len(shapes) > 4 else ""
+    numbers = sum(math.prod(shape) for shape in shapes.values())
+    return f"{first}{more} ({numbers:,} numbers)"
