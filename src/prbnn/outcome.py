@@ -100,15 +100,15 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules
         )
     pressing = _pressing(task, carry, shown)
-    rules = _those(labels, pressing & _unsettled(task, carry, shown))
-    if rules:
-        told = f"the dual of {_quoted(rules)} has not settled where its rule is just met"
-        return Result("budget spent", f"{told}; give more steps", rules)
     rules = _those(labels, pressing & _vague(task, shown))
     if rules:
         more = "steps" if task.engine.endless or task.engine.block > 1 else "particles or members"
         told = f"too few draws break {_quoted(rules)} for its mean and its dual to be known"
         return Result("budget spent", f"{told}; give more {more}, or loosen it", rules)
+    rules = _those(labels, pressing & _unsettled(task, carry, shown))
+    if rules:
+        told = f"the dual of {_quoted(rules)} has not settled where its rule is just met"
+        return Result("budget spent", f"{told}; give more steps", rules)
     residual = task.engine.residual(carry.engine)
     if residual > LARGEST_RESIDUAL:
         return Result(

@@ -156,6 +156,8 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         same = jnp.full(inputs[0].shape, name == "eq")
         lost = inputs[0].lost
         return [_truth(same & ~lost, same | lost, inputs[0].directions)]
+    if name == "unstack":
+        return _parts(inputs[0], params["axis"])
     if name in STRUCTURAL:
         return [_moved(equation, inputs)]
     if name not in OPERATIONS:
@@ -247,6 +249,15 @@ def _moved(equation: Any, inputs: list) -> Form:
         *forms.ends(moved(lambda part: part.low), moved(lambda part: part.high)),
         *forms.ends(moved(lambda part: part.least), moved(lambda part: part.most)),
     )
+
+
+def _parts(whole: Form, axis: int) -> list[Form]:
+    """The forms along an axis, one by one; its slope has a last axis more, of directions."""
+
+    def part(place: int) -> Form:
+        return jax.tree.map(lambda leaf: jnp.take(leaf, place, axis=axis), whole)
+
+    return [part(place) for place in range(whole.shape[axis])]
 
 
 def _whole(value: Any) -> bool:

@@ -52,6 +52,10 @@ RESPONSE = 100
 # a penalty follows 1 / Var f up at once and down no faster than this a step: a posterior that runs
 # away would otherwise loosen the rein by its own growing spread
 FORGETTING = 0.999
+# A posterior that is pulled far from its data answers more slowly than its spread suggests: while a mean
+# stays short of its bound, steps of its dual grow by this factor per step, up to 1 / tempering; once the
+# bound is reached they shrink again
+BOOST, EASE = 1.003, 0.97
 # a rule under large pressure (nats per row and unit) stalls when it is no better, by a fifth, than so
 # many looks ago
 LOOK_EVERY = 25
@@ -86,6 +90,7 @@ class State(NamedTuple):
     share: Float[Array, " rules"]
     depth: Float[Array, " rules"]
     penalty: Float[Array, " rules"]
+    boost: Float[Array, " rules"]
     smooth: Float[Array, " rules"]
     seen: Float[Array, " rules"]
     anywhere: Float[Array, " rules"]
@@ -129,6 +134,7 @@ class Enforcement(eqx.Module):
             share=zeros,
             depth=zeros,
             penalty=zeros,
+            boost=zeros + 1,
             smooth=dual,
             seen=zeros + 1,
             anywhere=zeros + 1,
@@ -175,7 +181,7 @@ class Enforcement(eqx.Module):
 
     def _newton(self, state: State) -> Float[Array, " rules"]:
         """The step of the dual that a Newton method would take."""
-        return -self._gap(state) * state.penalty
+        return -self._gap(state) * state.penalty * state.boost
 
     def softness(
         self, state: State, step: Array, steps: Array | float, settle_start: Array | float
@@ -241,7 +247,10 @@ class Enforcement(eqx.Module):
             self.tempering / (state.variance_f + floor),
             jnp.where(kept, FORGETTING * state.penalty, 0.0),
         )
-        state = state._replace(penalty=penalty)
+        short = self._gap(state) < -2 * jnp.sqrt(state.variance_f / (measured.f.shape[0] * memory))
+        boost = jnp.where(short & (step > warmup), BOOST * state.boost, EASE * state.boost)
+        boost = jnp.clip(boost, 1.0, jnp.maximum(1 / self.tempering, 1.0))
+        state = state._replace(penalty=penalty, boost=boost)
         state = self._look(state, moves & jnp.asarray(searching), measured.f.shape[0])
         before = state.dual
         state = self._share_update(state, moves)

@@ -29,7 +29,9 @@ def read_run(folder: Path) -> tuple[Record, dict[str, bytes]]:
     while True:
         record = read_record(folder)
         try:
-            return record, _belonging(folder, record)
+            found = _belonging(folder, record)
+            if not changed_rules(record, found) or read_record(folder) == record:
+                return record, found
         except DataError:
             # another process may have saved a run between two of the files
             if read_record(folder) == record:
