@@ -90,8 +90,7 @@ class Task(NamedTuple):
         knowledge = self.problem.knowledge
         if knowledge is None:
             return self
-        count = knowledge.groups[0].points.shape[0]
-        bound = bind_all(self.rules, self.columns, self.scaling, count, further=further)
+        bound = bind_all(self.rules, self.columns, self.scaling, knowledge.asked, further=further)
         return self._replace(
             problem=eqx.tree_at(lambda problem: problem.knowledge, self.problem, bound)
         )
@@ -164,7 +163,7 @@ def prepare(
             likelihood.start(scale.output_scale, table.targets, weight), float
         ),
         tempering=number(tempering),
-        points_width=min(_points(rules, points, table, engine), pool),
+        points_width=min(_points(rules, points, table, engine), bound.pool if rules else pool),
     )
     return Task(
         engine=engine,
@@ -210,8 +209,8 @@ def _constructed(
     if observed:
         check_region(met, table.rows, table)
         check_limits(built, table.rows, scale)
-    for group in bound.groups:
-        points = np.asarray(group.points, np.float64) * scale.input_scale + scale.input_shift
+    for pool in bound.pools:
+        points = np.asarray(pool, np.float64) * scale.input_scale + scale.input_shift
         check_limits(built, points, scale)
     return built
 

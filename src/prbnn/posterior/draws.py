@@ -16,8 +16,10 @@ from scipy.special import logsumexp
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
+from prbnn.knowledge.families import each_rule
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Kind
 from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
@@ -277,8 +279,7 @@ class Posterior:
         extra = -count % CHUNK_DRAWS
         draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))
         share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
-        scores = _mean_scores(self._model, draws, share, knowledge)
-        return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
+        return np.asarray(_mean_breaks(self._model, draws, share, knowledge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,11 +366,10 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     network, likelihood, size = model
 
     def one(vector: Array) -> Array:
-        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
-        return jnp.stack([summary(*item) for item in enumerate(scores)], axis=1)
+        drawn = response(network, likelihood, vector[:size], vector[size:])
+        return each_rule(knowledge.scored(drawn), summary).T
 
-    def summary(place: int, score: Array) -> Array:
-        weights = knowledge.rule(place).component_weights
+    def summary(_: Kind, score: Array, weights: Array | None) -> Array:
         low = jnp.minimum(score, 0)
         f, mean = (
             jnp.mean(part) if weights is None else jnp.mean(part @ weights) for part in (low, score)
@@ -388,12 +388,11 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     inside = inside_of(knowledge)
 
     def one(vector: Array) -> Array:
-        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
-        return jnp.stack([below(*item) for item in enumerate(scores)])
+        drawn = response(network, likelihood, vector[:size], vector[size:])
+        return each_rule(knowledge.scored(drawn), below)
 
-    def below(place: int, score: Array) -> Array:
-        short = score - inside if knowledge.kinds[place] == "share" else score
-        weights = knowledge.rule(place).component_weights
+    def below(kind: Kind, score: Array, weights: Array | None) -> Array:
+        short = score - inside if kind == "share" else score
         # where a function is flat, its slope is 0 but for rounding
         found = (short < -CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
@@ -402,9 +401,8 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
 
 
 @eqx.filter_jit
-def _mean_scores(
-    model: tuple, draws: Array, share: Array, knowledge: BoundKnowledge
-) -> list[Array]:
+def _mean_breaks(model: tuple, draws: Array, share: Array, knowledge: BoundKnowledge) -> Array:
+    """At how many points the mean function breaks each rule."""
     network, likelihood, size = model
 
     def mean_function(x: Array) -> Array:
@@ -412,4 +410,7 @@ def _mean_scores(
             lambda vector: response(network, likelihood, vector[:size], vector[size:])(x)
         )(draws)
 
-    return knowledge.scores(mean_function)
+    def broken(_: Kind, score: Array, weights: Array | None) -> Array:
+        return jnp.sum(jnp.min(score, axis=1) < -CHECK_TOLERANCE)
+
+    return each_rule(knowledge.scored(mean_function), broken)
