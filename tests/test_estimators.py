@@ -21,10 +21,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    parametrize_with_checks,
+)
 
 from prbnn import (
     MLP,
+    NUTS,
     AtLeast,
     AtMost,
     BayesByBackprop,
@@ -124,18 +128,16 @@ def obedient(table: Table) -> PRBNNRegressor:
 
 # --- conventions -------------------------------------------------------------------------------
 
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "weights and repeated rows agree to a few units in the last place of float32 (see "
-        "test_whole_weights_are_repeated_rows), but not to the 1e-7 that this check asks for"
-    ),
-}
-
 
 @pytest.mark.filterwarnings("ignore:the posterior has collapsed:UserWarning")
-@parametrize_with_checks([small(steps=200)], expected_failed_checks=lambda _: EXPECTED_FAILURES)
+@parametrize_with_checks([small(steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)
+
+
+def test_weights_are_repeated_rows_to_scikit_learn_whatever_chooses_the_tempering() -> None:
+    model = small(tempering="auto", steps=100)
+    check_sample_weight_equivalence_on_dense_data("PRBNNRegressor", model)
 
 
 def test_a_clone_has_the_same_parameters_and_nothing_learned(obedient: PRBNNRegressor) -> None:
@@ -401,12 +403,42 @@ def test_a_row_of_no_weight_is_no_row(table: Table) -> None:
 
 @pytest.mark.parametrize("scaling", ["standard", "minmax", "none"])
 def test_whole_weights_are_repeated_rows(table: Table, scaling: str) -> None:
-    weight = np.random.default_rng(2).integers(1, 4, ROWS)
-    # few steps: rounding grows with every one, and the order of sums is all that differs
-    model = small(scaling=scaling, steps=100)
+    """To the last bit, and whatever the order: they are the same problem."""
+    generator = np.random.default_rng(2)
+    weight = generator.integers(1, 4, ROWS)
+    model = small(scaling=scaling, steps=100, knowledge=[Increasing("x0").soft(0.1)])
     weighed = model.fit(table.inputs, table.target, sample_weight=weight).predict(table.inputs)
-    repeated = np.repeat(table.inputs, weight, axis=0), np.repeat(table.target, weight)
-    assert np.allclose(weighed, model.fit(*repeated).predict(table.inputs), atol=1e-4)
+    order = generator.permutation(np.repeat(np.arange(ROWS), weight))
+    repeated = model.fit(table.inputs[order], table.target[order]).predict(table.inputs)
+    assert np.array_equal(weighed, repeated)
+
+
+@pytest.mark.parametrize("rows", [ROWS, 20])
+def test_the_tempering_is_chosen_alike_for_weights_and_repeated_rows(
+    table: Table, rows: int, monkeypatch
+) -> None:
+    """Folds are made of rows that differ: copies are held out together."""
+    tempering = importlib.import_module("prbnn.tempering")
+    monkeypatch.setattr(tempering, "STEPS", 20)
+    inputs, target = table.inputs[:rows], table.target[:rows]
+    weight = np.full(rows, 2)
+    model = small(tempering="auto", steps=20)
+    weighed = model.fit(inputs, target, sample_weight=weight).tempering_choice_
+    assert (
+        model.fit(np.repeat(inputs, 2, axis=0), np.repeat(target, 2)).tempering_choice_ == weighed
+    )
+    assert bool(weighed.scores) == (rows >= tempering.FEWEST_ROWS)
+
+
+@pytest.mark.parametrize("inference", ["bbb", NUTS(chains=2, keep=20)])
+def test_the_order_of_rows_changes_nothing(table: Table, inference) -> None:
+    order = np.random.default_rng(3).permutation(ROWS)
+    rules = [Increasing("x0", of="y + x1").soft(0.1)]
+    model = small(knowledge=rules, inference=inference, steps=40, draws=20)
+    weight = np.linspace(0.5, 1.5, ROWS)
+    first = model.fit(table.inputs, table.target, sample_weight=weight).predict(table.inputs)
+    again = model.fit(table.inputs[order], table.target[order], sample_weight=weight[order])
+    assert np.array_equal(again.predict(table.inputs), first)
 
 
 def test_heavier_rows_pull_the_fit(table: Table) -> None:

@@ -127,7 +127,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
         self._warn_unless_converged()
         if self.result_.status == "converged":
-            self._warn_of_collapse(np.asarray(task.data.weight))
+            self._warn_of_collapse(task.weight)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -144,7 +144,6 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             return
         columns = self.posterior_.columns
         mean = self.posterior_.predict(columns.rows).mean
-        weight = weight[: len(mean)]
         centre = np.average(columns.targets, axis=0, weights=weight)
         left = np.average((columns.targets - mean) ** 2, axis=0, weights=weight)
         explained = 1 - left / np.average((columns.targets - centre) ** 2, axis=0, weights=weight)

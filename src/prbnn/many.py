@@ -34,6 +34,7 @@ from prbnn.tempering import (
     Entry,
     entry_of,
     race,
+    rows_to_hold_out,
     verdict,
 )
 from prbnn.training import Carry, Data, Means, Plan, run_chunk
@@ -137,6 +138,7 @@ def choose_temperings(
     tasks: Sequence[Task], task_seeds: Sequence[int], progress: Report | None = None
 ) -> list[Chosen]:
     """What `choose_tempering` of each task gives, all races side by side."""
+    tasks = [task._replace(data=rows_to_hold_out(task.problem, task.data)) for task in tasks]
     if any(int(task.data.count) < FEWEST_ROWS for task in tasks):
         return [Chosen(FALLBACK, {})] * len(tasks)
     choices: list[Chosen] = []

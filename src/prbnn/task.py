@@ -63,7 +63,8 @@ class Task(NamedTuple):
     """A problem ready to train.
 
     `knowledge` is every rule, `rules` those that training must see to: without those that the network
-    obeys by construction.
+    obeys by construction. `columns` and `weight` are in the user's order, `data` in its own (see
+    `in_order`).
     """
 
     engine: Engine
@@ -74,8 +75,14 @@ class Task(NamedTuple):
     knowledge: list[Rule]
     units: np.ndarray
     columns: Columns
+    weight: np.ndarray
     scaling: Scaling
     tempering: float
+
+    @property
+    def rows(self) -> float:
+        """How many rows the data count as: equal rows are trained as one with their weights' sum."""
+        return max(float(self.data.count), float(self.enforcement.scale))
 
     def tempered(self, tempering: float) -> Task:
         """The same task with another weight of the KL term."""
@@ -129,18 +136,19 @@ def prepare(
     table, weight = _table(x, y, columns, outputs, sample_weight)
     known = named(knowledge)
     engine = engine_of(inference)
+    rows, targets, weights = in_order(table.rows, table.targets, weight, merge=layout is None)
     if layout is None:
-        scale = scaling_of(table.rows, table.targets, scaling, weight)
+        scale = scaling_of(rows, targets, scaling, weights)
         pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
     else:
         table, pool = replace(table, layout=layout), SEQUENCE_POOL
-        scale = sequence_scaling(layout, table.rows, table.targets, scaling)
+        scale = sequence_scaling(layout, rows, targets, scaling)
         network = over(network, layout)
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
     if enforce == "construction":
         network = construction_of(network, known, table, likelihood)
-    rows = 0.0 if y is None else float(np.sum(weight))
+    counted = 0.0 if y is None else float(np.sum(weights))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
     built = build_network(network, seed, *widths)
     if enforce == "construction":
@@ -159,9 +167,7 @@ def prepare(
         knowledge=bound if rules else None,
         prior_mean=jnp.asarray(prior_mean, float),
         prior_sd=jnp.asarray(prior_sd, float),
-        likelihood_start=jnp.asarray(
-            likelihood.start(scale.output_scale, table.targets, weight), float
-        ),
+        likelihood_start=jnp.asarray(likelihood.start(scale.output_scale, targets, weights), float),
         tempering=number(tempering),
         points_width=min(_points(rules, points, table, engine), bound.pool if rules else pool),
     )
@@ -171,18 +177,19 @@ def prepare(
         enforcement=enforcement_of(
             rules,
             bound.units,
-            rows,
+            counted,
             rejection or engine.rejection,
             tempering,
             engine.block,
             gradual=layout is not None,
             searched=worst_points(engine, problem) > 0,
         ),
-        data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
+        data=pad(scale.inputs(rows), scale.outputs(targets), weights * (y is not None)),
         rules=rules,
         knowledge=known,
         units=f_units(rules, bound.units),
         columns=table,
+        weight=weight,
         scaling=scale,
         tempering=tempering,
     )
@@ -320,6 +327,30 @@ def _table(
         values, wanted, weight = values[keep], wanted[keep], weight[keep]
     check_rows(values, wanted, targets)
     return Columns(names, targets, values, wanted), weight
+
+
+def in_order(
+    x: np.ndarray, y: np.ndarray, weight: np.ndarray, *, merge: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows in an order that depends on what they hold alone; ``merge`` makes equal ones one.
+
+    Sums in float32 depend on their order, and thousands of steps make visible differences of that; so
+    does a fold that a row falls into by its position. In one order, a table gives the same bits however
+    it is sorted. Equal rows as one with the sum of their weights make a row of weight 2 and a row that
+    comes twice the same problem.
+
+    >>> in_order(np.array([[2.0], [1], [2]]), np.array([[5.0], [4], [5]]), np.ones(3), merge=True)[2]
+    array([1., 2.])
+    """
+    # a negative zero is a zero
+    x, y = x + 0.0, y + 0.0
+    whole = np.column_stack([x, y])
+    order = np.lexsort((weight, *whole.T[::-1]))
+    x, y, weight, whole = x[order], y[order], weight[order], whole[order]
+    if not merge:
+        return x, y, weight
+    first = np.flatnonzero(np.r_[True, np.any(whole[1:] != whole[:-1], axis=1)])
+    return x[first], y[first], np.add.reduceat(weight, first)
 
 
 def number(value: float) -> Array:

@@ -166,7 +166,8 @@ def _training_spread(transform: Any, columns: Columns) -> float:
         else:
             only = next(iter(outputs.values())) if len(outputs) == 1 else outputs
             values = np.asarray(transform(Rows(columns.rows, columns.inputs), only))
-        spread = float(np.std(values))
+        # sorted: a sum's rounding must not depend on the order of the rows
+        spread = float(np.std(np.sort(values, axis=None)))
     except Exception:
         return 1.0
     return spread if np.isfinite(spread) and spread > 0 else 1.0
@@ -175,5 +176,6 @@ def _training_spread(transform: Any, columns: Columns) -> float:
 def _spread_along(quantity: Transformed, columns: Columns, scaling: Scaling) -> float:
     """The same of a callable on trajectories, called with one sequence at a time."""
     x, y = scaling.inputs(columns.rows), scaling.outputs(columns.targets)
-    spread = float(np.std(jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))))
+    values = jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))
+    spread = float(np.std(np.sort(np.asarray(values), axis=None)))
     return spread if np.isfinite(spread) and spread > 0 else 1.0
