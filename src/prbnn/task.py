@@ -30,7 +30,7 @@ from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
-from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets, read_weights
 from prbnn.training import Data, pad, worst_points
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
@@ -312,19 +312,9 @@ def _table(
     values, names = read_inputs(x, columns)
     wanted, targets = read_targets(y, outputs)
     check_lengths(values, wanted)
-    weight = np.ones(len(values))
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, float).ravel()
-        if weight.shape != (len(values),) or not np.all(np.isfinite(weight) & (weight >= 0)):
-            raise DataError(
-                f"sample_weight must hold one number of 0 or above a row ({len(values)} rows)"
-            )
-        keep = weight > 0
-        if not np.any(keep):
-            raise DataError(
-                "sample_weight is zero everywhere; at least 2 rows need a weight above 0"
-            )
-        values, wanted, weight = values[keep], wanted[keep], weight[keep]
+    weight = read_weights(sample_weight, len(values))
+    keep = weight > 0
+    values, wanted, weight = values[keep], wanted[keep], weight[keep]
     check_rows(values, wanted, targets)
     return Columns(names, targets, values, wanted), weight
 
