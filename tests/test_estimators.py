@@ -963,3 +963,68 @@ def test_rows_unlike_those_of_the_fit_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=f"(?s){words}"):
         obedient.predict(change(INPUTS))
+
+
+# --- numbers at the edges ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1e40, 1e300, -1e25])
+def test_inputs_beyond_float32_are_refused_by_every_prediction(
+    plain: PRBNNRegressor, far: float
+) -> None:
+    rows = [[0.5, 0.5], [0.5, far]]
+    routes = (
+        plain.predict,
+        plain.predict_all,
+        plain.predict_quantiles,
+        plain.sample_functions,
+        plain.sample,
+        lambda x: plain.posterior_.log_density(np.array(x), np.zeros(2)),
+    )
+    for route in routes:
+        with pytest.raises(
+            DataError, match=r"row 1 \(from 0\) has .* in column 'x1', and the fit saw"
+        ):
+            route(rows)
+
+
+def test_a_prediction_that_overflows_is_refused(table: Table) -> None:
+    """Of a network of one's own: the input is far, but not beyond what can be held."""
+
+    def exponential(key, inputs: int, outputs: int) -> Wave:
+        return Steep(jax.random.normal(key, (outputs, inputs)), jnp.zeros(outputs))
+
+    model = small(network=exponential, steps=5).fit(table.inputs, table.target)
+    assert np.isfinite(model.predict(table.inputs)).all()
+    rows = np.r_[table.inputs, [[0.5, 1e6]]]
+    with pytest.raises(DataError, match=rf"prediction at row {ROWS} .*column 'x1' is 1e\+06"):
+        model.predict(rows)
+
+
+class Steep(Wave):
+    """A user's network that overflows far from the data."""
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.weight @ jnp.exp(jnp.abs(x)) + self.bias
+
+
+def test_a_target_beyond_float32_is_only_surprising(plain: PRBNNRegressor) -> None:
+    density = plain.posterior_.log_density(np.full((2, 2), 0.5), np.array([0.7, 1e40]))
+    assert np.isfinite(density[0])
+    assert density[1] == -np.inf
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_weights_at_the_edges_of_numbers_are_refused(table: Table, size: float) -> None:
+    with pytest.raises(DataError, match="largest sample_weight"):
+        small().fit(table.inputs, table.target, sample_weight=np.full(ROWS, size))
+
+
+def test_masked_arrays_are_refused_at_fit_and_prediction(
+    plain: PRBNNRegressor, table: Table
+) -> None:
+    masked = np.ma.array(table.inputs, mask=table.inputs > 0.9)
+    with pytest.raises(DataError, match="masked"):
+        small().fit(masked, table.target)
+    with pytest.raises(DataError, match="masked"):
+        plain.predict(masked)

@@ -14,6 +14,7 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 
 from prbnn.enforcement.measure import CHECK_TOLERANCE
+from prbnn.errors import DataError
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.families import each_rule
@@ -33,6 +34,8 @@ CHECK_SEQUENCES = 512
 BUILT_POINTS = 256
 FURTHER_CHECKS = 2
 CHECK_DRAWS = 4
+# inputs in network units: their squares, and sums of some with large weights, still fit into float32
+LARGEST_INPUT = 1e18
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +132,51 @@ class Posterior:
 
         The same bits however the rows are split, and one program however many draws there are.
         """
-        inputs = self.scaling.inputs(x)
+        inputs = self._inputs(x)
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
-        for block, rows in _padded(inputs, CHUNK_ROWS):
+        for number, (block, rows) in enumerate(_padded(inputs, CHUNK_ROWS)):
             parts = [
                 [np.asarray(part)[:keep] for part in _values(self._model, draws, block)]
                 for draws, keep in groups
             ]
             mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
+            self._refuse_overflow(x, number * CHUNK_ROWS, mean[:, :rows], noise[:, :rows])
             yield mean.astype(np.float64), noise.astype(np.float64), rows
+
+    def _inputs(self, x: np.ndarray) -> np.ndarray:
+        """Rows in network units; refused where float32, in which networks compute, cannot hold them."""
+        with np.errstate(over="ignore"):
+            inputs = self.scaling.inputs(x)
+        beyond = ~(np.abs(inputs) <= LARGEST_INPUT)
+        if np.any(beyond):
+            row, place = np.argwhere(beyond)[0]
+            raise DataError(
+                f"row {row} (from 0) has {np.asarray(x)[row, place]:g} in column "
+                f"{self.columns.inputs[place]!r}, and {self._seen(place)}; nothing can be computed "
+                f"beyond {LARGEST_INPUT:g} times the scale of a column. Check its unit, or leave the "
+                "row out"
+            )
+        return inputs
+
+    def _refuse_overflow(self, x: np.ndarray, first: int, *found: np.ndarray) -> None:
+        """Raise where the network's own numbers overflow, naming the row and its farthest column."""
+        for values in found:
+            rows = np.argwhere(~np.isfinite(values))
+            if not len(rows):
+                continue
+            row = first + int(rows[:, 1].min())
+            if not np.all(np.isfinite(self.vectors)):
+                raise DataError("the posterior holds weights that are not finite; fit it again")
+            place = int(np.argmax(np.abs(self.scaling.inputs(np.asarray(x)[row]))))
+            raise DataError(
+                f"the prediction at row {row} (from 0) is not a finite number: column "
+                f"{self.columns.inputs[place]!r} is {np.asarray(x)[row, place]:g}, and "
+                f"{self._seen(place)}. Check its unit, or leave the row out"
+            )
+
+    def _seen(self, place: int) -> str:
+        low, high = self.columns.span(self.columns.inputs[place])
+        return f"the fit saw {low:g} to {high:g}"
 
     @property
     def vectors(self) -> np.ndarray:
@@ -151,7 +190,9 @@ class Posterior:
     def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log of the mean over draws of p(y | x, draw), one number a row, in the user's units."""
         targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
-        inputs = self.scaling.inputs(x)
+        largest = float(np.finfo(np.float32).max)
+        targets = np.clip(targets, -largest, largest)
+        inputs = self._inputs(x)
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
         parts = []
         for (block, rows), (wanted, _) in zip(
@@ -162,6 +203,8 @@ class Posterior:
                 for draws, keep in groups
             ]
             density = np.concatenate(found).astype(np.float64)
+            # a target too far away for float32 has no density
+            density = np.where(np.isnan(density), -np.inf, density)
             parts.append((logsumexp(density, axis=0) - np.log(len(density)))[:rows])
         return np.concatenate(parts) - np.sum(np.log(self.scaling.output_scale))
 
