@@ -22,6 +22,7 @@ from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 from prbnn.solution import Solution
 from prbnn.task import Task, seeds
 from prbnn.tempering import (
@@ -98,6 +99,7 @@ def _train_group(
     draws: int,
     report: Callable[[int], None],
 ) -> list[Solution]:
+    computing()
     began = time.perf_counter()
     tasks = _padded_alike(tasks)
     engine, plan = tasks[0].engine, plan_of(tasks[0], steps)

@@ -30,6 +30,7 @@ from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
+from prbnn.process import computing
 from prbnn.table import check_lengths, check_rows, read_inputs, read_targets, read_weights
 from prbnn.training import Data, pad, worst_points
 
@@ -127,6 +128,7 @@ def prepare(
 
     ``layout`` says how sequences lie in the rows of ``x`` and ``y``, where they are sequences.
     """
+    computing()
     if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):

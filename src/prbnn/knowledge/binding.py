@@ -26,6 +26,7 @@ from prbnn.knowledge.regions import Columns, Sampling, sample
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.scoring import BoundRule
 from prbnn.knowledge.strengths import Kind
+from prbnn.process import computing
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
@@ -206,6 +207,7 @@ def bind_all(
     ``further`` are points (user's units) by position of a rule that take the places of others in its
     pool, spread over it, so that every block of the pool has its share.
     """
+    computing()
     shared: dict[Sampling, list[int]] = {}
     for place, rule in enumerate(rules):
         try:
@@ -239,6 +241,7 @@ def bind_at(
     rules: Sequence[Rule], columns: Columns, scaling: Scaling, points: np.ndarray
 ) -> BoundKnowledge:
     """Every rule at the same given points (the user's units), without margins."""
+    computing()
     bound = tuple(rule.bind(columns, scaling, points).without_margin() for rule in rules)
     group = Group(jnp.asarray(scaling.inputs(points), float), bound, tuple(range(len(rules))))
     kinds = tuple(rule.strength.kind for rule in rules)

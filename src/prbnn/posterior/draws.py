@@ -25,6 +25,7 @@ from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
+from prbnn.process import computing
 
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
@@ -132,6 +133,7 @@ class Posterior:
 
         The same bits however the rows are split, and one program however many draws there are.
         """
+        computing()
         inputs = self._inputs(x)
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
         for number, (block, rows) in enumerate(_padded(inputs, CHUNK_ROWS)):
@@ -189,6 +191,7 @@ class Posterior:
 
     def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log of the mean over draws of p(y | x, draw), one number a row, in the user's units."""
+        computing()
         targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
         largest = float(np.finfo(np.float32).max)
         targets = np.clip(targets, -largest, largest)
@@ -237,6 +240,7 @@ class Posterior:
             for part, check in ((built, few), (~built, self.check(others))):
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
+        computing()
         knowledge = knowledge or self.bind(rules)
         parts = [
             np.asarray(_check(self._model, draws, knowledge))[:keep]

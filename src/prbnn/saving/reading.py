@@ -20,6 +20,7 @@ from prbnn.model.recurrent import over
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 from prbnn.saving.file import Record, read
 from prbnn.saving.outline import Outline
 from prbnn.saving.rules import rules_from_json
@@ -60,6 +61,7 @@ def load(
     >>> bool(np.all(again.predict(x) == model.predict(x)))
     True
     """
+    computing()
     record, tensors = read(path)
     given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
     try:
