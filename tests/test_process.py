@@ -13,7 +13,7 @@ from prbnn import ForkedError
 from prbnn.process import computing
 
 PARENT = """
-import os, sys, warnings
+import os, signal, sys, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import prbnn
@@ -26,6 +26,8 @@ model = PRBNNRegressor(
 {before}
 child = os.fork()
 if child == 0:
+    # ends a child that hangs, whatever it waits for
+    signal.alarm(60)
     calls = {{
         "predict": lambda: model.predict(x),
         "fit": lambda: model.fit(x, x.ravel()),
@@ -36,7 +38,7 @@ if child == 0:
         try:
             calls[name]()
             print(name, "computed", flush=True)
-        except prbnn.ForkedError as error:
+        except RuntimeError as error:
             print(name, "refused", "spawn" in str(error) and "loky" in str(error), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
