@@ -39,6 +39,7 @@ from prbnn import (
     Laplace,
     PRBNNClassifier,
 )
+from prbnn.tempering import rows_to_hold_out
 from tests.marks import quick
 
 # short fits say that their budget was spent, and are right
@@ -120,17 +121,8 @@ def three(flowers) -> PRBNNClassifier:
 
 # --- conventions -------------------------------------------------------------------------------
 
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "weights and repeated rows agree to float32 (see test_whole_weights_are_repeated_rows), but "
-        "not to the 1e-7 that this check asks for"
-    ),
-}
 
-
-@parametrize_with_checks(
-    [small(network=MLP(()), steps=200)], expected_failed_checks=lambda _: EXPECTED_FAILURES
-)
+@parametrize_with_checks([small(network=MLP(()), steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)
 
@@ -307,7 +299,23 @@ def test_whole_weights_are_repeated_rows(trial: Trial) -> None:
     weighed = small().fit(trial.inputs, trial.labels, sample_weight=weight)
     repeated = small().fit(np.repeat(trial.inputs, weight, axis=0), trial.labels.repeat(weight))
     found = (model.predict_proba(trial.inputs) for model in (weighed, repeated))
-    assert np.allclose(*found, atol=1e-4)
+    assert np.array_equal(*found)
+
+
+def test_folds_of_classes_are_made_of_rows_as_often_as_they_come() -> None:
+    """Eight kinds of rows, hundreds of each: a fold must not hold out all of a kind."""
+    generator = np.random.default_rng(0)
+    inputs = generator.integers(0, 2, (200, 2)).astype(float)
+    labels = np.where(generator.random(200) < 0.2 + 0.5 * inputs[:, 0], "yes", "no")
+    model = small(network=MLP(()), steps=10)
+    model.fit(inputs, labels)
+    task = model.solution_.fitted.task
+    assert int(task.data.count) == 8
+    rows = rows_to_hold_out(task.problem, task.data)
+    assert int(rows.count) == 200
+    kinds, times = np.unique(np.c_[rows.x, rows.y][:200], axis=0, return_counts=True)
+    assert len(kinds) == 8
+    assert sorted(times) == sorted(np.asarray(task.data.weight)[:8])
 
 
 def test_a_class_of_no_weight_is_no_class(plain: PRBNNClassifier, trial: Trial) -> None:

@@ -21,10 +21,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    parametrize_with_checks,
+)
 
 from prbnn import (
     MLP,
+    NUTS,
     AtLeast,
     AtMost,
     BayesByBackprop,
@@ -124,18 +128,16 @@ def obedient(table: Table) -> PRBNNRegressor:
 
 # --- conventions -------------------------------------------------------------------------------
 
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "weights and repeated rows agree to a few units in the last place of float32 (see "
-        "test_whole_weights_are_repeated_rows), but not to the 1e-7 that this check asks for"
-    ),
-}
-
 
 @pytest.mark.filterwarnings("ignore:the posterior has collapsed:UserWarning")
-@parametrize_with_checks([small(steps=200)], expected_failed_checks=lambda _: EXPECTED_FAILURES)
+@parametrize_with_checks([small(steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)
+
+
+def test_weights_are_repeated_rows_to_scikit_learn_whatever_chooses_the_tempering() -> None:
+    model = small(tempering="auto", steps=100)
+    check_sample_weight_equivalence_on_dense_data("PRBNNRegressor", model)
 
 
 def test_a_clone_has_the_same_parameters_and_nothing_learned(obedient: PRBNNRegressor) -> None:
@@ -401,12 +403,42 @@ def test_a_row_of_no_weight_is_no_row(table: Table) -> None:
 
 @pytest.mark.parametrize("scaling", ["standard", "minmax", "none"])
 def test_whole_weights_are_repeated_rows(table: Table, scaling: str) -> None:
-    weight = np.random.default_rng(2).integers(1, 4, ROWS)
-    # few steps: rounding grows with every one, and the order of sums is all that differs
-    model = small(scaling=scaling, steps=100)
+    """To the last bit, and whatever the order: they are the same problem."""
+    generator = np.random.default_rng(2)
+    weight = generator.integers(1, 4, ROWS)
+    model = small(scaling=scaling, steps=100, knowledge=[Increasing("x0").soft(0.1)])
     weighed = model.fit(table.inputs, table.target, sample_weight=weight).predict(table.inputs)
-    repeated = np.repeat(table.inputs, weight, axis=0), np.repeat(table.target, weight)
-    assert np.allclose(weighed, model.fit(*repeated).predict(table.inputs), atol=1e-4)
+    order = generator.permutation(np.repeat(np.arange(ROWS), weight))
+    repeated = model.fit(table.inputs[order], table.target[order]).predict(table.inputs)
+    assert np.array_equal(weighed, repeated)
+
+
+@pytest.mark.parametrize("rows", [ROWS, 20])
+def test_the_tempering_is_chosen_alike_for_weights_and_repeated_rows(
+    table: Table, rows: int, monkeypatch
+) -> None:
+    """Folds are made of rows that differ: copies are held out together."""
+    tempering = importlib.import_module("prbnn.tempering")
+    monkeypatch.setattr(tempering, "STEPS", 20)
+    inputs, target = table.inputs[:rows], table.target[:rows]
+    weight = np.full(rows, 2)
+    model = small(tempering="auto", steps=20)
+    weighed = model.fit(inputs, target, sample_weight=weight).tempering_choice_
+    assert (
+        model.fit(np.repeat(inputs, 2, axis=0), np.repeat(target, 2)).tempering_choice_ == weighed
+    )
+    assert bool(weighed.scores) == (rows >= tempering.FEWEST_ROWS)
+
+
+@pytest.mark.parametrize("inference", ["bbb", NUTS(chains=2, keep=20)])
+def test_the_order_of_rows_changes_nothing(table: Table, inference) -> None:
+    order = np.random.default_rng(3).permutation(ROWS)
+    rules = [Increasing("x0", of="y + x1").soft(0.1)]
+    model = small(knowledge=rules, inference=inference, steps=40, draws=20)
+    weight = np.linspace(0.5, 1.5, ROWS)
+    first = model.fit(table.inputs, table.target, sample_weight=weight).predict(table.inputs)
+    again = model.fit(table.inputs[order], table.target[order], sample_weight=weight[order])
+    assert np.array_equal(again.predict(table.inputs), first)
 
 
 def test_heavier_rows_pull_the_fit(table: Table) -> None:
@@ -931,3 +963,68 @@ def test_rows_unlike_those_of_the_fit_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=f"(?s){words}"):
         obedient.predict(change(INPUTS))
+
+
+# --- numbers at the edges ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1e40, 1e300, -1e25])
+def test_inputs_beyond_float32_are_refused_by_every_prediction(
+    plain: PRBNNRegressor, far: float
+) -> None:
+    rows = [[0.5, 0.5], [0.5, far]]
+    routes = (
+        plain.predict,
+        plain.predict_all,
+        plain.predict_quantiles,
+        plain.sample_functions,
+        plain.sample,
+        lambda x: plain.posterior_.log_density(np.array(x), np.zeros(2)),
+    )
+    for route in routes:
+        with pytest.raises(
+            DataError, match=r"row 1 \(from 0\) has .* in column 'x1', and the fit saw"
+        ):
+            route(rows)
+
+
+def test_a_prediction_that_overflows_is_refused(table: Table) -> None:
+    """Of a network of one's own: the input is far, but not beyond what can be held."""
+
+    def exponential(key, inputs: int, outputs: int) -> Wave:
+        return Steep(jax.random.normal(key, (outputs, inputs)), jnp.zeros(outputs))
+
+    model = small(network=exponential, steps=5).fit(table.inputs, table.target)
+    assert np.isfinite(model.predict(table.inputs)).all()
+    rows = np.r_[table.inputs, [[0.5, 1e6]]]
+    with pytest.raises(DataError, match=rf"prediction at row {ROWS} .*column 'x1' is 1e\+06"):
+        model.predict(rows)
+
+
+class Steep(Wave):
+    """A user's network that overflows far from the data."""
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.weight @ jnp.exp(jnp.abs(x)) + self.bias
+
+
+def test_a_target_beyond_float32_is_only_surprising(plain: PRBNNRegressor) -> None:
+    density = plain.posterior_.log_density(np.full((2, 2), 0.5), np.array([0.7, 1e40]))
+    assert np.isfinite(density[0])
+    assert density[1] == -np.inf
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_weights_at_the_edges_of_numbers_are_refused(table: Table, size: float) -> None:
+    with pytest.raises(DataError, match="largest sample_weight"):
+        small().fit(table.inputs, table.target, sample_weight=np.full(ROWS, size))
+
+
+def test_masked_arrays_are_refused_at_fit_and_prediction(
+    plain: PRBNNRegressor, table: Table
+) -> None:
+    masked = np.ma.array(table.inputs, mask=table.inputs > 0.9)
+    with pytest.raises(DataError, match="masked"):
+        small().fit(masked, table.target)
+    with pytest.raises(DataError, match="masked"):
+        plain.predict(masked)

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "prbnn"
 # from the ground up: a module may import from its own line and from the lines above it
 LAYERS = (
     ("errors", "disk", "strict_json"),
+    ("process", "printing"),
     ("knowledge",),
     ("model",),
     ("enforcement",),

@@ -463,3 +463,14 @@ def test_names_that_do_not_fit_are_refused(names: dict, told: str) -> None:
 def test_an_output_named_twice_is_refused() -> None:
     data = from_arrays(counted(3, 4, 2), counted(3, 2, 2))
     assert "given twice: an output" in refusal(lambda: layout_of(data, outputs=["b", "b"]))
+
+
+def test_masked_and_complex_numbers_are_refused() -> None:
+    masked = np.ma.array(counted(), mask=False)
+    masked[1, 2, 1] = np.ma.masked
+    assert "X has 1 masked cell(s) (column 1: 1)" in refusal(lambda: from_arrays(masked))
+    assert "y has 1 masked" in refusal(lambda: from_arrays(counted(), masked))
+    some = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
+    assert "static has 1 masked" in refusal(lambda: from_arrays(counted(), static=some))
+    assert "seen has 1 masked" in refusal(lambda: from_arrays(counted(), seen=some.astype(int)))
+    assert "Complex" in refusal(lambda: from_arrays(counted() * 1j))

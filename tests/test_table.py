@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from prbnn.errors import DataError
-from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets, read_weights
 
 NUMBERS = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
 NAMES = ("dose", "wind speed")
@@ -245,7 +245,7 @@ def test_columns_of_a_dict_are_one_length_and_numbers() -> None:
     for broken in ({"a": [1, 2], "b": [1, 2, 3]}, {"a": [[1], [2]]}):
         with pytest.raises(DataError, match="one length, got shapes"):
             read_inputs(broken)
-    with pytest.raises(DataError, match="wind must hold numbers"):
+    with pytest.raises(DataError, match="column 'wind' must hold numbers"):
         read_inputs({"wind": ["calm", "strong"]})
     with pytest.raises(DataError, match="0 columns"):
         read_inputs({})
@@ -262,3 +262,65 @@ def test_an_estimator_checks_the_names_of_a_dict() -> None:
     assert model.predict(table).shape == (12,)
     with pytest.raises(DataError, match="same order"):
         model.predict({"b": table["b"], "a": table["a"]})
+
+
+# --- values that are not there, and weights ----------------------------------------------------
+
+MASK = np.array([[False, True], [False, False], [False, True]])
+
+
+def test_masked_cells_are_refused_by_column_and_count() -> None:
+    masked = np.ma.array(NUMBERS, mask=MASK)
+    with pytest.raises(DataError, match=r"X has 2 masked cell\(s\) \(column 1: 2\).*filled"):
+        read_inputs(masked)
+    with pytest.raises(DataError, match=r"column 'dose' has 2 masked cell"):
+        read_inputs({"dose": masked[:, 1], "wind": NUMBERS[:, 0]})
+    with pytest.raises(DataError, match="X has 2 masked"):
+        read_inputs(list(masked.T[1:]))
+    with pytest.raises(DataError, match=r"y has 2 masked cell\(s\);"):
+        read_targets(masked[:, 1])
+    with pytest.raises(DataError, match="sample_weight has 2 masked"):
+        read_weights(masked[:, 1], 3)
+
+
+def test_a_mask_that_hides_nothing_is_no_fault() -> None:
+    assert np.array_equal(read_inputs(np.ma.array(NUMBERS))[0], NUMBERS)
+    assert np.array_equal(read_weights(np.ma.array([1.0, 2.0]), 2), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        pandas.DataFrame({"dose": pandas.array([1, None, 3], dtype="Int64")}),
+        pandas.DataFrame({"dose": pandas.array([1.0, None, 3.0], dtype="Float64")}),
+        polars.DataFrame({"dose": [1, None, 3]}),
+        {"dose": pandas.Series(pandas.array([1, None, 3], dtype="Int64"))},
+        {"dose": polars.Series([1.0, None, 3.0])},
+        {"dose": np.array([1.0, None, 3.0], dtype=object)},
+    ],
+    ids=["Int64", "Float64", "polars", "series", "polars series", "object"],
+)
+def test_absent_values_of_every_library_are_counted(absent) -> None:
+    with pytest.raises(DataError, match="column 'dose': 1 NaN"):
+        read_inputs(absent)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [np.array([1 + 1j, 2, 3]), ["1", "2", "3"], sparse.csr_matrix([[1.0, 2.0, 3.0]])],
+    ids=["complex", "text", "sparse"],
+)
+def test_weights_are_real_numbers(weight) -> None:
+    with pytest.raises(DataError, match="sample_weight"):
+        read_weights(weight, 3)
+
+
+@pytest.mark.parametrize("size", [1e-300, 5e-324, 1e-30, 1e30, 1e300])
+def test_weights_too_small_or_large_to_compute_with_are_refused(size: float) -> None:
+    with pytest.raises(DataError, match=r"largest sample_weight is .*must be from 1e-12 to 1e\+12"):
+        read_weights(np.full(3, size), 3)
+
+
+def test_weights_that_float32_cannot_see_beside_others_count_as_none() -> None:
+    assert read_weights([1.0, 1e-300, 1e-13, 1e-11], 4).tolist() == [1, 0, 0, 1e-11]
+    assert read_weights(None, 2).tolist() == [1, 1]

@@ -6,6 +6,7 @@ from prbnn.clash import smallest_conflict
 from prbnn.errors import (
     DataError,
     DivergedError,
+    ForkedError,
     InfeasibleError,
     KnowledgeError,
     ModelFileError,
@@ -80,6 +81,7 @@ __all__ = [
     "Ensemble",
     "Equals",
     "Falls",
+    "ForkedError",
     "Gaussian",
     "Increasing",
     "InfeasibleError",

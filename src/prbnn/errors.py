@@ -47,6 +47,10 @@ class DivergedError(RuntimeError):
         self.solution = solution
 
 
+class ForkedError(RuntimeError):
+    """A forked child would compute with what its parent's JAX left behind, and hang."""
+
+
 class NotEnclosedError(KnowledgeError):
     """Nothing can be proved of a rule, a network or an operation; the message says of which."""
 

@@ -33,7 +33,7 @@ from prbnn.report.audit import Audit, audit_of, audit_of_labels
 from prbnn.report.knowledge import knowledge_report, meets
 from prbnn.saving.writing import content_of
 from prbnn.solution import Proof, Result, Solution
-from prbnn.table import is_named, read_inputs
+from prbnn.table import is_named, read_inputs, read_weights
 from prbnn.task import Enforce, Settings, Task, check_count, engine_of, prepare
 from prbnn.tempering import choose_tempering
 
@@ -169,7 +169,8 @@ class Estimator(BaseEstimator):
         self.settings_ = settings
         self._audit, self._counted = None, None
         if sample_weight is not None:
-            self._counted = np.flatnonzero(np.asarray(sample_weight, float).ravel() > 0)
+            rows = np.size(np.asarray(sample_weight))
+            self._counted = np.flatnonzero(read_weights(sample_weight, rows) > 0)
         return task
 
     @property

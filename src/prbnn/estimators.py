@@ -19,6 +19,7 @@ from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
 from prbnn.model.scaling import Kind
 from prbnn.posterior.draws import Prediction
+from prbnn.table import read_weights, refuse_masked
 from prbnn.task import Enforce
 
 
@@ -127,7 +128,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
         self._warn_unless_converged()
         if self.result_.status == "converged":
-            self._warn_of_collapse(np.asarray(task.data.weight))
+            self._warn_of_collapse(task.weight)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -144,7 +145,6 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             return
         columns = self.posterior_.columns
         mean = self.posterior_.predict(columns.rows).mean
-        weight = weight[: len(mean)]
         centre = np.average(columns.targets, axis=0, weights=weight)
         left = np.average((columns.targets - mean) ** 2, axis=0, weights=weight)
         explained = 1 - left / np.average((columns.targets - centre) ** 2, axis=0, weights=weight)
@@ -317,6 +317,7 @@ def _with_first(second: np.ndarray) -> np.ndarray:
 
 def _labels(y: Any) -> np.ndarray:
     """One label a row, whatever library holds them."""
+    refuse_masked(y, "y")
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         _refuse_absent(series.null_count())
@@ -357,10 +358,9 @@ def _refuse_continuous(labels: np.ndarray) -> None:
 
 
 def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """The sorted labels of the rows that count; a weight that is wrong is refused later."""
-    weight = np.ones(1) if sample_weight is None else np.asarray(sample_weight, float)
-    counted = weight > 0 if weight.shape == labels.shape and np.any(weight > 0) else slice(None)
-    classes = np.unique(labels[counted])
+    """The sorted labels of the rows that count."""
+    weight = read_weights(sample_weight, len(labels)) if len(labels) else np.ones(0)
+    classes = np.unique(labels[weight > 0])
     if len(classes) < 2:
         only = (
             f"every row that counts is {str(classes[0])!r}" if len(classes) else "there are no rows"

@@ -33,6 +33,7 @@ from prbnn.outcome import (
 )
 from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 from prbnn.solution import Progress, Solution
 from prbnn.task import Enforce, Task, check_count, number, prepare, seeds
 from prbnn.training import Carry, Data, Means, Plan, begin, run_chunk
@@ -157,6 +158,7 @@ def train(
 
     ``since`` is where an earlier fit ended; training goes on from there.
     """
+    computing()
     began = time.perf_counter()
     steps = int(steps or task.engine.budget)
     chunk, sampler = task.engine.chunk, task.engine.block > 1
@@ -334,6 +336,7 @@ class FittedTask(NamedTuple):
 
     def draw(self, count: int, number: int) -> Posterior:
         """Raw draws from the final state; another ``number``, other draws."""
+        computing()
         engine, problem = self.task.engine, self.task.problem
         key = jax.random.fold_in(jax.random.key(seeds(self.seed)[2]), number)
         draws = _draw(engine, problem, key, self.state, engine.available(self.state, count))

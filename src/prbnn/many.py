@@ -22,6 +22,7 @@ from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 from prbnn.solution import Solution
 from prbnn.task import Task, seeds
 from prbnn.tempering import (
@@ -34,6 +35,7 @@ from prbnn.tempering import (
     Entry,
     entry_of,
     race,
+    rows_to_hold_out,
     verdict,
 )
 from prbnn.training import Carry, Data, Means, Plan, run_chunk
@@ -97,6 +99,7 @@ def _train_group(
     draws: int,
     report: Callable[[int], None],
 ) -> list[Solution]:
+    computing()
     began = time.perf_counter()
     tasks = _padded_alike(tasks)
     engine, plan = tasks[0].engine, plan_of(tasks[0], steps)
@@ -137,6 +140,7 @@ def choose_temperings(
     tasks: Sequence[Task], task_seeds: Sequence[int], progress: Report | None = None
 ) -> list[Chosen]:
     """What `choose_tempering` of each task gives, all races side by side."""
+    tasks = [task._replace(data=rows_to_hold_out(task.problem, task.data)) for task in tasks]
     if any(int(task.data.count) < FEWEST_ROWS for task in tasks):
         return [Chosen(FALLBACK, {})] * len(tasks)
     choices: list[Chosen] = []

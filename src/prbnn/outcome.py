@@ -37,7 +37,7 @@ def plateau(record: Record, task: Task) -> bool:
     duals = np.array([means.pressure for _, means in record])
     now, before = elbo[-window:], elbo[-2 * window : -window]
     noise = np.sqrt((now.var() + before.var()) / window)
-    still = abs(now.mean() - before.mean()) < 0.01 * float(task.data.count) + noise
+    still = abs(now.mean() - before.mean()) < 0.01 * task.rows + noise
     if not task.rules:
         return bool(still)
     change = np.abs(duals[-window:].mean(0) - duals[-2 * window : -window].mean(0))
@@ -122,7 +122,7 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
     elbo = np.array([float(means.elbo) for _, means in record])
     late, later = elbo[-2 * len(tail) : -len(tail)], elbo[-len(tail) :]
     noise = np.sqrt((late.var() + later.var()) / len(tail)) if len(late) else np.inf
-    if len(late) and abs(later.mean() - late.mean()) <= 0.05 * float(task.data.count) + 2 * noise:
+    if len(late) and abs(later.mean() - late.mean()) <= 0.05 * task.rows + 2 * noise:
         return Result("converged")
     return Result("budget spent", "the objective was still moving; give more steps")
 

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
+from prbnn.printing import printable
 from prbnn.solution import Progress
 
 
@@ -59,7 +60,11 @@ class Lines:
             place = f"training {progress.step}/{progress.steps}"
             print(f"{place}  {_detail(progress)}", file=sys.stderr, flush=True)
             for name, violation, broken in progress.rules:
-                print(f"  {name}: {_of_rule(violation, broken)}", file=sys.stderr, flush=True)
+                print(
+                    f"  {printable(name)}: {_of_rule(violation, broken)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 @contextmanager
@@ -77,7 +82,7 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
     from rich.progress import Progress as Bar
 
     with Bar(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),
@@ -102,7 +107,9 @@ def progress_bar(verbose: bool | None) -> Generator[Reporter]:
                 )
                 for name, violation, broken in progress.rules:
                     if name not in obeyed:
-                        obeyed[name] = bar.add_task(f"  {name[:30]}", total=1.0, detail="")
+                        obeyed[name] = bar.add_task(
+                            f"  {printable(name)[:30]}", total=1.0, detail=""
+                        )
                     detail = _of_rule(violation, broken)
                     bar.update(obeyed[name], completed=1 - broken, detail=detail)
 

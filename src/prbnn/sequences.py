@@ -10,6 +10,7 @@ import numpy as np
 
 from prbnn.errors import DataError, nearest
 from prbnn.knowledge.layout import Layout
+from prbnn.table import numbers, refuse_masked
 
 
 class Sequences(NamedTuple):
@@ -53,6 +54,7 @@ def from_arrays(
         observed = np.pad(observed, ((0, 0), (history - steps, 0), (0, 0)))
         seen = np.full(count, steps) if seen is None else seen
     wide = observed.shape[1]
+    refuse_masked(seen, "seen")
     lengths = np.full(count, wide) if seen is None else np.asarray(seen)
     whole = lengths.dtype.kind in "iuf" and np.all(lengths == np.round(lengths))
     within = whole and np.all((lengths >= 1) & (lengths <= min(steps, wide)))
@@ -83,10 +85,7 @@ def _refuse_gaps(observed: np.ndarray, absent: np.ndarray) -> None:
 
 
 def _array(values: Any, what: str, dimensions: tuple[int, ...]) -> np.ndarray:
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must hold numbers only: {error}") from None
+    array = numbers(values, what)
     if array.ndim not in dimensions or not array.size:
         shape = "(sequences, steps, variables)"
         raise DataError(f"{what} must be an array {shape} that is not empty, got {array.shape}")
@@ -98,10 +97,7 @@ def _array(values: Any, what: str, dimensions: tuple[int, ...]) -> np.ndarray:
 def _static(static: Any, count: int) -> np.ndarray:
     if static is None:
         return np.zeros((count, 0))
-    try:
-        table = np.asarray(static, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"static must hold numbers only: {error}") from None
+    table = numbers(static, "static")
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != count or not np.all(np.isfinite(table)):
         raise DataError(

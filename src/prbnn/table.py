@@ -10,6 +10,10 @@ import numpy as np
 
 from prbnn.errors import DataError, NotNumbersError
 
+# of the largest weight, what float32 sums cannot see; and how few and many rows one row may stand for
+NO_WEIGHT = 1e-12
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+
 
 def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
     """A (rows, columns) float64 array and its column names.
@@ -26,7 +30,7 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
     if frame is not None:
         values, found = frame
     else:
-        values = _numbers(x, "X")
+        values = numbers(x, "X")
         if values.ndim == 1 and names is not None and len(names) == 1:
             values = values[:, None]
         if values.ndim != 2:
@@ -56,7 +60,7 @@ def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray
     if frame is not None:
         values, found = frame
     else:
-        values = _numbers(y, "y")
+        values = numbers(y, "y")
         found = (str(getattr(y, "name", None) or "y"),)
         if values.ndim == 1:
             values = values[:, None]
@@ -100,7 +104,10 @@ def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
 def _of_columns(table: Mapping) -> tuple[np.ndarray, tuple[str, ...]]:
     names = tuple(str(name) for name in table)
     _check_names(names, "the table")
-    columns = [_numbers(column, name) for name, column in zip(names, table.values(), strict=True)]
+    columns = [
+        numbers(column, f"column {name!r}")
+        for name, column in zip(names, table.values(), strict=True)
+    ]
     if not columns:
         raise DataError("X has 0 columns; at least one input is needed (0 feature(s) found)")
     shapes = {name: column.shape for name, column in zip(names, columns, strict=True)}
@@ -138,14 +145,72 @@ def _check_names(names: tuple[str, ...], what: str) -> None:
         raise DataError(f"{what} has columns of the same name: {', '.join(twice)}; rename one")
 
 
-def _numbers(values: Any, what: str) -> np.ndarray:
+def read_weights(weight: Any, rows: int) -> np.ndarray:
+    """One weight per row, 0 where a row does not count; every row has weight 1 where none are given.
+
+    A row of weight w counts as w rows. Weights below 1e-12 of the largest count as 0.
+
+    >>> read_weights([1, 2, 1e-300], 3)
+    array([1., 2., 0.])
+    """
+    if weight is None:
+        return np.ones(rows)
+    values = numbers(weight, "sample_weight").ravel()
+    if values.shape != (rows,) or not np.all(np.isfinite(values) & (values >= 0)):
+        raise DataError(f"sample_weight must hold one number of 0 or above a row ({rows} rows)")
+    largest = values.max(initial=0.0)
+    if not largest:
+        raise DataError("sample_weight is zero everywhere; at least 2 rows need a weight above 0")
+    if not LEAST_WEIGHT <= largest <= MOST_WEIGHT:
+        raise DataError(
+            f"the largest sample_weight is {largest:g}, and must be from {LEAST_WEIGHT:g} to "
+            f"{MOST_WEIGHT:g}: a row of weight w counts as w rows, and these are too "
+            f"{'few' if largest < 1 else 'many'} to compute with. Divide the weights by the largest: "
+            "sample_weight / sample_weight.max()"
+        )
+    return np.where(values < NO_WEIGHT * largest, 0.0, values)
+
+
+def refuse_masked(values: Any, what: str) -> None:
+    """Refuse masked cells, which numpy would otherwise hand over with whatever lies under the mask."""
+    if not isinstance(values, np.ma.MaskedArray):
+        if isinstance(values, list | tuple):
+            for part in values:
+                if isinstance(part, np.ma.MaskedArray):
+                    refuse_masked(part, what)
+        return
+    masked = np.ma.getmaskarray(values)
+    if not masked.any():
+        return
+    where = ""
+    if masked.ndim > 1:
+        columns = masked.reshape(-1, masked.shape[-1]).sum(axis=0)
+        listed = [f"column {k}: {int(count)}" for k, count in enumerate(columns) if count]
+        where = f" ({', '.join(listed[:5])}{', ...' if len(listed) > 5 else ''})"
+    raise DataError(
+        f"{what} has {int(masked.sum())} masked cell(s){where}; drop those rows, or fill them with "
+        "values that you stand for, such as x.filled(x.mean())"
+    )
+
+
+def numbers(values: Any, what: str) -> np.ndarray:
+    """A float64 array of what is given; anything but real numbers that are there is refused."""
+    refuse_masked(values, what)
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise DataError(f"{what} is a sparse matrix; pass a dense one with {what}.toarray()")
     native = nw.from_native(values, series_only=True, pass_through=True)
-    array = native.to_numpy() if isinstance(native, nw.Series) else np.asarray(values)
+    if isinstance(native, nw.Series):
+        # numbers that may be absent come as objects otherwise
+        numeric = native.dtype.is_numeric() or native.dtype == nw.Boolean
+        array = (native.cast(nw.Float64) if numeric else native).to_numpy()
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise DataError(f"{what} must hold numbers only: {error}") from None
     if array.dtype.kind in "USMm":
         raise DataError(
-            f"{what} must hold numbers only, got {array.dtype}; encode text and dates first"
+            f"{what} must hold numbers only: got {array.dtype}; encode text and dates first"
         )
     if np.iscomplexobj(array):
         raise DataError(f"{what}: Complex data not supported; pass real numbers")

@@ -30,7 +30,8 @@ from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
-from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.process import computing
+from prbnn.table import check_lengths, check_rows, read_inputs, read_targets, read_weights
 from prbnn.training import Data, pad, worst_points
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
@@ -63,7 +64,8 @@ class Task(NamedTuple):
     """A problem ready to train.
 
     `knowledge` is every rule, `rules` those that training must see to: without those that the network
-    obeys by construction.
+    obeys by construction. `columns` and `weight` are in the user's order, `data` in its own (see
+    `in_order`).
     """
 
     engine: Engine
@@ -74,8 +76,14 @@ class Task(NamedTuple):
     knowledge: list[Rule]
     units: np.ndarray
     columns: Columns
+    weight: np.ndarray
     scaling: Scaling
     tempering: float
+
+    @property
+    def rows(self) -> float:
+        """How many rows the data count as: equal rows are trained as one with their weights' sum."""
+        return max(float(self.data.count), float(self.enforcement.scale))
 
     def tempered(self, tempering: float) -> Task:
         """The same task with another weight of the KL term."""
@@ -90,8 +98,7 @@ class Task(NamedTuple):
         knowledge = self.problem.knowledge
         if knowledge is None:
             return self
-        count = knowledge.groups[0].points.shape[0]
-        bound = bind_all(self.rules, self.columns, self.scaling, count, further=further)
+        bound = bind_all(self.rules, self.columns, self.scaling, knowledge.asked, further=further)
         return self._replace(
             problem=eqx.tree_at(lambda problem: problem.knowledge, self.problem, bound)
         )
@@ -121,6 +128,7 @@ def prepare(
 
     ``layout`` says how sequences lie in the rows of ``x`` and ``y``, where they are sequences.
     """
+    computing()
     if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):
@@ -130,18 +138,19 @@ def prepare(
     table, weight = _table(x, y, columns, outputs, sample_weight)
     known = named(knowledge)
     engine = engine_of(inference)
+    rows, targets, weights = in_order(table.rows, table.targets, weight, merge=layout is None)
     if layout is None:
-        scale = scaling_of(table.rows, table.targets, scaling, weight)
+        scale = scaling_of(rows, targets, scaling, weights)
         pool = POOL_POINTS if len(table.inputs) == 1 else SURFACE_POOL
     else:
         table, pool = replace(table, layout=layout), SEQUENCE_POOL
-        scale = sequence_scaling(layout, table.rows, table.targets, scaling)
+        scale = sequence_scaling(layout, rows, targets, scaling)
         network = over(network, layout)
     if not likelihood.scales_targets:
         scale = scale.for_inputs_alone()
     if enforce == "construction":
         network = construction_of(network, known, table, likelihood)
-    rows = 0.0 if y is None else float(np.sum(weight))
+    counted = 0.0 if y is None else float(np.sum(weights))
     widths = (len(table.inputs), likelihood.network_outputs(len(table.outputs)))
     built = build_network(network, seed, *widths)
     if enforce == "construction":
@@ -153,8 +162,8 @@ def prepare(
     if not isinstance(prior, Prior):
         raise ValueError(f"prior must be Normal(...), LayerNormal(...) or alike, got {prior!r}")
     prior_mean, prior_sd = prior.moments(built)
-    own_start = likelihood.start(scale.output_scale, table.targets, weight)
-    target_sd = _target_sd(table.targets, weight) / scale.output_scale
+    own_start = likelihood.start(scale.output_scale, targets, weights)
+    target_sd = _target_sd(targets, weights) / scale.output_scale
     own_mean, own_sd = parameters_prior(likelihood, np.asarray(own_start, float), target_sd)
     problem = Problem(
         network=built,
@@ -167,7 +176,7 @@ def prepare(
         own_prior_mean=jnp.asarray(own_mean, float),
         own_prior_sd=jnp.asarray(own_sd, float),
         tempering=number(tempering),
-        points_width=min(_points(rules, points, table, engine), pool),
+        points_width=min(_points(rules, points, table, engine), bound.pool if rules else pool),
     )
     return Task(
         engine=engine,
@@ -175,7 +184,7 @@ def prepare(
         enforcement=enforcement_of(
             rules,
             bound.units,
-            rows,
+            counted,
             rejection or engine.rejection,
             tempering,
             engine.block,
@@ -183,11 +192,12 @@ def prepare(
             gradual=layout is not None,
             searched=worst_points(engine, problem) > 0,
         ),
-        data=pad(scale.inputs(table.rows), scale.outputs(table.targets), weight * (y is not None)),
+        data=pad(scale.inputs(rows), scale.outputs(targets), weights * (y is not None)),
         rules=rules,
         knowledge=known,
         units=f_units(rules, bound.units),
         columns=table,
+        weight=weight,
         scaling=scale,
         tempering=tempering,
     )
@@ -221,8 +231,8 @@ def _constructed(
     if observed:
         check_region(met, table.rows, table)
         check_limits(built, table.rows, scale)
-    for group in bound.groups:
-        points = np.asarray(group.points, np.float64) * scale.input_scale + scale.input_shift
+    for pool in bound.pools:
+        points = np.asarray(pool, np.float64) * scale.input_scale + scale.input_shift
         check_limits(built, points, scale)
     return built
 
@@ -317,21 +327,35 @@ def _table(
     values, names = read_inputs(x, columns)
     wanted, targets = read_targets(y, outputs)
     check_lengths(values, wanted)
-    weight = np.ones(len(values))
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, float).ravel()
-        if weight.shape != (len(values),) or not np.all(np.isfinite(weight) & (weight >= 0)):
-            raise DataError(
-                f"sample_weight must hold one number of 0 or above a row ({len(values)} rows)"
-            )
-        keep = weight > 0
-        if not np.any(keep):
-            raise DataError(
-                "sample_weight is zero everywhere; at least 2 rows need a weight above 0"
-            )
-        values, wanted, weight = values[keep], wanted[keep], weight[keep]
+    weight = read_weights(sample_weight, len(values))
+    keep = weight > 0
+    values, wanted, weight = values[keep], wanted[keep], weight[keep]
     check_rows(values, wanted, targets)
     return Columns(names, targets, values, wanted), weight
+
+
+def in_order(
+    x: np.ndarray, y: np.ndarray, weight: np.ndarray, *, merge: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows in an order that depends on what they hold alone; ``merge`` makes equal ones one.
+
+    Sums in float32 depend on their order, and thousands of steps make visible differences of that; so
+    does a fold that a row falls into by its position. In one order, a table gives the same bits however
+    it is sorted. Equal rows as one with the sum of their weights make a row of weight 2 and a row that
+    comes twice the same problem.
+
+    >>> in_order(np.array([[2.0], [1], [2]]), np.array([[5.0], [4], [5]]), np.ones(3), merge=True)[2]
+    array([1., 2.])
+    """
+    # a negative zero is a zero
+    x, y = x + 0.0, y + 0.0
+    whole = np.column_stack([x, y])
+    order = np.lexsort((weight, *whole.T[::-1]))
+    x, y, weight, whole = x[order], y[order], weight[order], whole[order]
+    if not merge:
+        return x, y, weight
+    first = np.flatnonzero(np.r_[True, np.any(whole[1:] != whole[:-1], axis=1)])
+    return x[first], y[first], np.add.reduceat(weight, first)
 
 
 def number(value: float) -> Array:

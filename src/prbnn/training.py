@@ -16,6 +16,7 @@ from prbnn.enforcement.pressure import Enforcement
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
 from prbnn.inference.engine import Engine, Pace
 from prbnn.inference.problem import Batch, Problem
+from prbnn.knowledge.families import points_each
 
 SETTLED_RATE = 0.002
 # a learning rate above this share of the full one still searches
@@ -115,7 +116,7 @@ def pick(
     start = jnp.zeros((), int)
     worst = carry.worst if carry.worst.shape[1] else None
     if problem.knowledge is not None:
-        size = problem.knowledge.groups[0].points.shape[0]
+        size = problem.knowledge.pool
         width = problem.points_width - carry.worst.shape[1]
         start = carry.step % max(1, size // width) * width
     if batch_size is None or batch_size >= data.x.shape[0]:
@@ -191,10 +192,12 @@ def run_chunk(
     if problem.knowledge is not None and carry.worst.shape[1]:
         key = jax.random.fold_in(jax.random.fold_in(carry.key, carry.step), CALIBRATION)
         draws = engine.draws_of(problem, key, carry.engine, CALIBRATION)
-        size = problem.knowledge.groups[0].points.shape[0]
-        part = jax.random.randint(jax.random.fold_in(key, 1), (), 0, max(1, size // SEARCHED))
+        size = problem.knowledge.pool
+        regions, rules = problem.knowledge.regions, problem.knowledge.count
+        searched = min(size, points_each(SEARCHED, regions, rules))
+        part = jax.random.randint(jax.random.fold_in(key, 1), (), 0, max(1, size // searched))
         anywhere, worst = problem.search(
-            jnp.concatenate(draws, axis=1), carry.worst, part * SEARCHED, min(size, SEARCHED)
+            jnp.concatenate(draws, axis=1), carry.worst, part * searched, searched
         )
         duals = enforcement.calibrate(carry.enforcement, anywhere)
         carry = carry._replace(enforcement=duals, worst=worst)

@@ -24,6 +24,7 @@ from prbnn.errors import NotEnclosedError, is_number
 from prbnn.knowledge.rules import Rule, named
 from prbnn.model.built import built_in
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 
 # columns that a rule does not sweep are held at so many training rows
 ROWS = 500
@@ -52,6 +53,7 @@ def certify(
     which the deployed score is below -tolerance. Rules that cannot be enclosed are undecided, and
     `RuleCertificate.how` says why.
     """
+    computing()
     return Certifier(posterior, rules, rows=rows, tolerance=tolerance).certify(
         posterior, seconds, progress=progress
     )

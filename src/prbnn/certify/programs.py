@@ -90,7 +90,7 @@ class Traced(Drawn):
         outputs = len(self.frame.outputs)
         return self._remember(("value", id(x)), x, lambda: value_of.bind(x, outputs=outputs))
 
-    def rates(self, x: Array, index: int) -> Array:
+    def rates(self, x: Array, index: int | Array) -> Array:
         outputs = len(self.frame.outputs)
         if not isinstance(index, int | np.integer):
             raise NotEnclosedError("slopes along several steps at once are not enclosed")

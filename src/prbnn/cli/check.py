@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from prbnn.cli.exits import INFEASIBLE, telling
+from prbnn.cli.terminal import Screen
 
 
 def run(folder: Path, records: Path | None, seconds: float, rows: int | None, quiet: bool) -> None:
@@ -22,7 +22,7 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
     began = time.perf_counter()
     with telling():
         opened = open_run(folder)
-        console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
+        console = Screen(quiet=quiet, soft_wrap=True)
         damaged = earlier_certificate(opened)
         if damaged:
             console.print(f"- {damaged}")

@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.cli.terminal import Screen
 from prbnn.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(data: Path, records: Path | None) -> None:
         lines = [_line(frame[name], str(name)) for name in frame.columns]
         if records is not None:
             write_record(records, {"rows": len(frame), "columns": lines, "notes": notes})
-    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     console.print(f"{data}: {len(frame)} rows, {frame.shape[1]} columns")
     for note in notes:
         console.print(f"- {note}")

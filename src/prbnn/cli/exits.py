@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
+from prbnn.cli.terminal import echo
 from prbnn.errors import (
     CertificateError,
     DataError,
@@ -36,5 +37,5 @@ def telling() -> Generator[None]:
 
 
 def _leave(message: str, code: int) -> None:
-    typer.echo(f"Error: {message}", err=True)
+    echo(f"Error: {message}", err=True)
     raise typer.Exit(code)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.cli.terminal import Screen
 from prbnn.disk import locked
 from prbnn.errors import nearest
 from prbnn.interruption import graceful
@@ -68,7 +68,7 @@ def _above_zero(text: str) -> bool:
 
 def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
     """Read, fit, save, and say what came of it."""
-    console = Console(quiet=quiet, markup=False, highlight=False, soft_wrap=True)
+    console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
     with telling(), locked(out):
         _check_place(records)

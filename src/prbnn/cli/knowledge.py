@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
+from prbnn.cli.terminal import echo
 from prbnn.disk import write_whole
 from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.knowledge.conflicts import Conflict, conflicts
@@ -51,15 +52,15 @@ def check(
         _refuse(str(error))
     clashes = [] if problems else conflicts(rules, columns)
     if not rules:
-        typer.echo(f"{knowledge} holds no rules yet.")
+        echo(f"{knowledge} holds no rules yet.")
     findings = [None] * len(rules) if audited is None else audited.findings
     for number, (rule, seen, against) in enumerate(zip(rules, found, findings, strict=True), 1):
-        typer.echo("\n".join(_told(number, rule, seen, against, columns)))
+        echo("\n".join(_told(number, rule, seen, against, columns)))
     if audited is not None:
-        typer.echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
+        echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
     for name in read.units:
         if name not in (known := (*columns.inputs, *columns.outputs)):
-            typer.echo(f"Note: units name no column {name!r}{nearest(name, known)}")
+            echo(f"Note: units name no column {name!r}{nearest(name, known)}")
     _tell(problems, clashes)
     if records is not None:
         record = _record(rules, found, columns, problems, clashes, audited)
@@ -87,20 +88,20 @@ def new(
     except DataError as error:
         _refuse(str(error))
     write_whole(out, starter(columns, str(data), str(out)).encode())
-    typer.echo(f"Written: {out}")
+    echo(f"Written: {out}")
 
 
 def schema(out: Path | None) -> None:
     """The JSON schema, to a file or the terminal."""
     text = json.dumps(knowledge_schema(), indent=1)
     if out is None:
-        typer.echo(text)
+        echo(text)
     else:
         write_whole(out, f"{text}\n".encode())
 
 
 def _refuse(message: str) -> NoReturn:
-    typer.echo(message, err=True)
+    echo(message, err=True)
     raise typer.Exit(BAD_INPUT)
 
 
@@ -121,14 +122,14 @@ def _columns(
             raise DataError(f"{path}: no column {name!r}{nearest(name, known)}")
     if not targets:
         targets = known[-1:]
-        typer.echo(f"Target: {targets[0]} (the last column; choose another with --target)")
+        echo(f"Target: {targets[0]} (the last column; choose another with --target)")
     encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
     outputs, values, there, classes = _targets(frame, targets, classes=classes)
     numbers = apply(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
-        typer.echo(f"Note: {note}")
+        echo(f"Note: {note}")
     if not there.all():
-        typer.echo(f"Note: {(~there).sum()} rows without a target left out")
+        echo(f"Note: {(~there).sum()} rows without a target left out")
     if len(numbers.rows) < 2:
         raise DataError(f"{path}: at least 2 complete rows are needed, found {len(numbers.rows)}")
     places = np.flatnonzero(there)[numbers.rows]
@@ -201,16 +202,16 @@ def _box(box: Sweep) -> str:
 
 def _tell(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
     for problem in problems:
-        typer.echo(f"Wrong: {problem}")
+        echo(f"Wrong: {problem}")
     for clash in clashes:
         if clash.contradiction:
-            typer.echo(f"Contradiction: {clash}")
+            echo(f"Contradiction: {clash}")
         else:
-            typer.echo(f"Note: {clash}; strengths that give way will settle it")
+            echo(f"Note: {clash}; strengths that give way will settle it")
     if problems:
-        typer.echo("Contradictions are looked for when every rule fits the data.")
+        echo("Contradictions are looked for when every rule fits the data.")
     elif not clashes:
-        typer.echo("No contradictions found.")
+        echo("No contradictions found.")
 
 
 def _record(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from prbnn.cli.terminal import Screen
 from prbnn.errors import DataError
 from prbnn.studies.landing import study as landing
 from prbnn.studies.landing.sources import SOURCES, Source
@@ -36,8 +36,8 @@ def study(
     out: Path,
 ) -> None:
     """Fit without and with knowledge for every size, then print the tables and draw the picture."""
-    console = Console()
-    console = Console(width=max(console.width, STUDY_WIDTH))
+    console = Screen()
+    console = Screen(width=max(console.width, STUDY_WIDTH))
     try:
         source = SOURCES[name](folder, flights, seed)
     except DataError as error:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from prbnn.cli.exits import telling
+from prbnn.cli.terminal import Screen, printable, without_formulas
 from prbnn.disk import write_whole
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ def watch(
             _write(seen.table, out, as_json)
     if as_json:
         return
-    console = Console()
+    console = Screen()
     flagged = seen.table[seen.table["flagged"] | (seen.table["broken_rules"] != "")]
     console.print(
         f"{int(seen.table['flagged'].sum())} of {len(seen.table)} rows are flagged; of ordinary rows "
         f"{seen.alarm.false_alarms:.1%} would be (level set on {seen.alarm.calibrated_on} "
         f"{seen.calibrated_on} rows). Rows that break a rule: "
-        f"{int((seen.table['broken_rules'] != '').sum())}.",
-        highlight=False,
+        f"{int((seen.table['broken_rules'] != '').sum())}."
     )
     if len(flagged):
         worst = flagged.sort_values("surprise", ascending=False).head(SHOWN)
@@ -68,9 +67,9 @@ def watch(
 
 
 def _tell(notes: list[str]) -> None:
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     for note in notes:
-        console.print(f"- {note}", highlight=False, markup=False)
+        console.print(f"- {note}")
 
 
 def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
@@ -78,18 +77,20 @@ def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
         records = json.loads(str(table.to_json(orient="records")))
         text = json.dumps(records, indent=1, ensure_ascii=False)
     else:
-        text = table.to_csv(index=False)
+        text = without_formulas(table).to_csv(index=False)
     if out is None:
+        # to a terminal as it may be shown, to a pipe as it is
+        text = text if not sys.stdout.isatty() else printable(text)
         print(text, end="" if text.endswith("\n") else "\n")
         return
     write_whole(out, text.encode())
-    Console().print(f"{len(table)} rows written to {out}", highlight=False)
+    Screen().print(f"{len(table)} rows written to {out}")
 
 
 def _as_table(frame: pd.DataFrame, title: str) -> Table:
     table = Table(title=title, header_style="bold", title_justify="left")
     for name in frame.columns:
-        table.add_column(escape(str(name)))
+        table.add_column(str(name))
     for row in frame.itertuples(index=False):
-        table.add_row(*(f"{c:.4g}" if isinstance(c, float) else escape(str(c)) for c in row))
+        table.add_row(*(f"{c:.4g}" if isinstance(c, float) else str(c) for c in row))
     return table

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 from prbnn.cli.exits import telling
+from prbnn.cli.terminal import Screen
 
 
 def run(folder: Path, out: Path | None, pictures: bool) -> None:
@@ -15,9 +14,9 @@ def run(folder: Path, out: Path | None, pictures: bool) -> None:
     from prbnn.runs.reporting import subject_of
     from prbnn.runs.run import open_run
 
-    console = Console()
+    console = Screen()
     with telling():
         opened = open_run(folder)
         with console.status("drawing"):
             page = write_report(subject_of(opened), out or folder, pictures)
-    console.print(f"Report: {page.resolve()}", highlight=False, soft_wrap=True)
+    console.print(f"Report: {page.resolve()}", soft_wrap=True)

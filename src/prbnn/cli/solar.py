@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
+from prbnn.cli.terminal import Screen, echo
 from prbnn.errors import DataError, InfeasibleError
 from prbnn.studies.solar import sources
 from prbnn.studies.solar import study as solar
@@ -36,14 +36,14 @@ def study(
     name: str, folder: Path | None, share: float, seed: int, records_file: Path | None, out: Path
 ) -> None:
     """Fit without and with knowledge, print the tables and draw the picture."""
-    console = Console()
-    console = Console(width=max(console.width, STUDY_WIDTH))
+    console = Screen()
+    console = Screen(width=max(console.width, STUDY_WIDTH))
     try:
         found = (
             [sources.simulated(seed)] if name == "plant" else sources.recorded(folder, share, seed)
         )
     except DataError as error:
-        typer.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     records: list = []
     fitted = []

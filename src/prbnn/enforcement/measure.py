@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from prbnn.knowledge.binding import BoundKnowledge
+from prbnn.knowledge.families import each_rule
+from prbnn.knowledge.strengths import Kind
 
 # a score this far below zero (in the rule's unit) counts as broken
 CHECK_TOLERANCE = 1e-4
@@ -51,31 +53,24 @@ def measure(
       ``softness`` is one number, or one per rule; 0 is the indicator itself, for engines that
       need no slope
     """
-    values, broken, depth, heat = [], [], [], []
     widths = jnp.broadcast_to(jnp.asarray(softness, float), knowledge.count)
-    scores = knowledge.scores(network, start, width, worst)
-    for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
+
+    def one(kind: Kind, score: Array, weights: Array | None, softest: Array) -> Measured:
         short = score - inside if kind == "share" else score
+        heat = None
         if worst is not None:
-            heat.append(
-                jnp.maximum(-jnp.min(short, axis=1), 0)
-                if knowledge.has_worst(place)
-                else jnp.zeros(width)
-            )
-        weights = knowledge.rule(place).component_weights
+            heat = jnp.maximum(-jnp.min(short, axis=1), 0) if kind == "share" else jnp.zeros(width)
         lowest = jnp.min(score)
         if kind.startswith("probable"):
             counted = lowest if kind == "probable functions" else jnp.min(score, axis=1)
-            broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
-            sharp = widths[place] == 0
-            surrogate = jnp.mean(jax.nn.sigmoid(-counted / jnp.where(sharp, 1.0, widths[place])))
-            values.append(-jnp.where(sharp, broken[-1], surrogate))
-            depth.append(jnp.mean(jnp.maximum(-counted, 0)))
-            continue
+            broken = jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype))
+            sharp = softest == 0
+            surrogate = jnp.mean(jax.nn.sigmoid(-counted / jnp.where(sharp, 1.0, softest)))
+            value = -jnp.where(sharp, broken, surrogate)
+            return Measured(value, broken, jnp.mean(jnp.maximum(-counted, 0)), heat)
         clipped = score if kind == "average" else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
-        values.append(jnp.mean(at_points))
-        broken.append((lowest < -CHECK_TOLERANCE).astype(score.dtype))
-        depth.append(jnp.maximum(-lowest, 0))
-    found = (jnp.stack(part) for part in (values, broken, depth))
-    return Measured(*found, heat=jnp.stack(heat) if heat else None)
+        broken = (lowest < -CHECK_TOLERANCE).astype(score.dtype)
+        return Measured(jnp.mean(at_points), broken, jnp.maximum(-lowest, 0), heat)
+
+    return each_rule(knowledge.scored(network, start, width, worst), one, widths)

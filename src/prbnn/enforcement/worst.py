@@ -12,9 +12,11 @@ from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from prbnn.knowledge.binding import BoundKnowledge, Group
+from prbnn.knowledge.binding import BoundKnowledge
+from prbnn.knowledge.families import Group
 
 # a pool is wide that has more than so many blocks of points
 WIDE = 16
@@ -24,13 +26,12 @@ def worst_width(knowledge: BoundKnowledge | None, width: int) -> int:
     """How many of a step's ``width`` points are the worst known: half, or none where pools are small."""
     if knowledge is None or not any(map(knowledge.has_worst, range(knowledge.count))):
         return 0
-    wide = any(group.points.shape[0] > WIDE * width for group in knowledge.groups)
-    return width // 2 if wide else 0
+    return width // 2 if knowledge.pool > WIDE * width else 0
 
 
 def first_worst(knowledge: BoundKnowledge | None, width: int) -> Int[Array, "groups worst"]:
     """Positions in each pool before anything is known."""
-    groups = 0 if knowledge is None else len(knowledge.groups)
+    groups = 0 if knowledge is None else knowledge.regions
     return jnp.broadcast_to(jnp.arange(width), (groups, width))
 
 
@@ -57,7 +58,44 @@ def kept_worst(
             both = jnp.concatenate([heat[place, size:][part], fresh])
             best = jax.lax.top_k(both, known.shape[0])[1]
             found[number] = found[number].at[part].set(places[best])
+    begin = len(knowledge.groups)
+    for family in knowledge.families:
+        end = begin + family.points.shape[0]
+        forms = [form for form in family.places if knowledge.has_worst(form[0][0])]
+        if forms:
+            places = np.concatenate([np.array(form) for form in forms], axis=1)
+            moved = jax.vmap(_kept_of_group, in_axes=(0, None, 0))(
+                worst[begin:end], block, heat[places]
+            )
+            found[begin:end] = list(moved)
+        begin = end
     return jnp.stack(found)
+
+
+def _kept_of_group(
+    worst: Int[Array, " worst"], block: Int[Array, " block"], heat: Float[Array, "rules points"]
+) -> Int[Array, " worst"]:
+    """The same of one group of a family, whose rules are many: equal parts, all at once.
+
+    Where there are more rules than points, several share a part, and the one that is broken most counts.
+    """
+    width, rules = worst.shape[0], heat.shape[0]
+    owners = min(rules, width)
+    heat = jnp.pad(heat, ((0, -rules % owners), (0, 0)))
+    heat = jnp.max(heat.reshape(-1, owners, heat.shape[1]), axis=0)
+    part = width // owners
+    known = worst[: owners * part].reshape(owners, part)
+    size = heat.shape[1] - width
+    hot = heat[:, size : size + owners * part].reshape(owners, owners, part)
+    own = jnp.arange(owners)
+
+    def one(known: Array, hot: Array, fresh: Array) -> Array:
+        unknown = jnp.where(jnp.isin(block, known), -1.0, fresh)
+        best = jax.lax.top_k(jnp.concatenate([hot, unknown]), part)[1]
+        return jnp.concatenate([known, block])[best]
+
+    found = jax.vmap(one)(known, hot[own, own], heat[:, :size])
+    return jnp.concatenate([found.ravel(), worst[owners * part :]])
 
 
 def _parts(group: Group, knowledge: BoundKnowledge, width: int) -> Iterator[tuple[int, slice]]:

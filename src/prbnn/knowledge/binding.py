@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,10 +13,20 @@ from jaxtyping import Array, Float, Int
 
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge.drawn import Drawn, Frame, frame_of
+from prbnn.knowledge.families import (
+    Family,
+    Group,
+    Scored,
+    families_of,
+    points_each,
+    scores_of_family,
+    weights_of,
+)
 from prbnn.knowledge.regions import Columns, Sampling, sample
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.scoring import BoundRule
 from prbnn.knowledge.strengths import Kind
+from prbnn.process import computing
 
 if TYPE_CHECKING:
     from prbnn.model.scaling import Scaling
@@ -25,25 +35,41 @@ if TYPE_CHECKING:
 DENSE = 16_384
 
 
-class Group(eqx.Module):
-    """Rules that are scored at the same points; ``places`` are their positions in the list."""
-
-    points: Float[Array, "points inputs"]
-    rules: tuple[BoundRule, ...]
-    places: tuple[int, ...] = eqx.field(static=True)
-
-
 class BoundKnowledge(eqx.Module):
-    """Every rule with its numbers at a fixed pool of points, in the order the user gave them."""
+    """Every rule with its numbers at a fixed pool of points, in the order the user gave them.
+
+    ``asked`` is how many points of each region were asked for; where there are many regions, their
+    pools hold fewer (see `points_each`).
+    """
 
     groups: tuple[Group, ...]
     frame: Frame
     kinds: tuple[Kind, ...] = eqx.field(static=True)
+    families: tuple[Family, ...] = ()
+    asked: int = eqx.field(static=True, default=0)
 
     @property
     def count(self) -> int:
         """How many rules there are."""
         return len(self.kinds)
+
+    @property
+    def regions(self) -> int:
+        """How many pools of points there are: rules with the same region share one."""
+        return len(self.groups) + sum(family.points.shape[0] for family in self.families)
+
+    @property
+    def pool(self) -> int:
+        """How many points each pool holds."""
+        if self.groups:
+            return self.groups[0].points.shape[0]
+        return self.families[0].points.shape[1]
+
+    @property
+    def pools(self) -> list[Float[Array, "points inputs"]]:
+        """The points of each region, in network units."""
+        stacked = [points for family in self.families for points in family.points]
+        return [*(group.points for group in self.groups), *stacked]
 
     def has_worst(self, place: int) -> bool:
         """Whether a rule is tried at its worst points, too: one that is hard without a tolerance.
@@ -54,17 +80,26 @@ class BoundKnowledge(eqx.Module):
 
     def rule(self, place: int) -> BoundRule:
         """The bound rule at a position of the user's list."""
-        return next(
-            rule
-            for group in self.groups
-            for rule, where in zip(group.rules, group.places, strict=True)
-            if where == place
-        )
+        for group in self.groups:
+            if place in group.places:
+                return group.rules[group.places.index(place)]
+        for family in self.families:
+            for form, groups in enumerate(family.places):
+                for number, places in enumerate(groups):
+                    if place in places:
+                        return family.rule(form, number, places.index(place))
+        raise IndexError(f"no rule at position {place}")
 
     @property
     def units(self) -> np.ndarray:
         """One unit a rule: multiply a score by it to have the user's units."""
-        return np.array([float(self.rule(place).unit) for place in range(self.count)])
+        units = np.zeros(self.count)
+        for group in self.groups:
+            units[list(group.places)] = [float(rule.unit) for rule in group.rules]
+        for family in self.families:
+            for rules, places in zip(family.rules, family.places, strict=True):
+                units[np.array(places)] = np.asarray(rules.unit)
+        return units
 
     def scores(
         self,
@@ -73,26 +108,48 @@ class BoundKnowledge(eqx.Module):
         width: int | None = None,
         worst: Int[Array, "groups worst"] | None = None,
     ) -> list[Float[Array, "points components"]]:
-        """Scores of one drawn function, less each rule's margin, one array a rule.
+        """Scores of one drawn function, less each rule's margin, one array a rule; see `scored`."""
+        results: list[Array | None] = [None] * self.count
+        for block in self.scored(network, start, width, worst):
+            for number, place in enumerate(block.places):
+                results[place] = block.score[number]
+        return [score for score in results if score is not None]
+
+    def scored(
+        self,
+        network: Callable[[Array], Array],
+        start: Array | int = 0,
+        width: int | None = None,
+        worst: Int[Array, "groups worst"] | None = None,
+    ) -> list[Scored]:
+        """Scores of one drawn function, less each rule's margin, by form of the rules.
 
         ``width`` points are used, from position ``start`` of each pool; None is the whole pool. Where the
         ``worst`` are given, they are the last of those points, for rules that are tried there.
         """
-        results: list[Array | None] = [None] * self.count
+        found: list[Scored] = []
+        width = width or self.pool
+
+        def fresh(places: Iterable[int]) -> int:
+            """How many points of a group come from its pool, beside the worst."""
+            if worst is None or not any(map(self.has_worst, places)):
+                return width
+            return width - worst.shape[1]
+
+        def choose(pool: Any, size: int, known: Array | None) -> Any:
+            if size == self.pool:
+                return pool
+
+            def block(a: Array) -> Array:
+                part = jax.lax.dynamic_slice_in_dim(a, start, size)
+                return part if known is None or size == width else jnp.concatenate([part, a[known]])
+
+            return jax.tree.map(block, pool)
+
         for number, group in enumerate(self.groups):
+            size = fresh(group.places)
             knowns = tuple(rule.known for rule in group.rules)
-            points = (group.points, knowns)
-            size = width or len(group.points)
-            chosen: list[Array] = []
-            if worst is not None and any(self.has_worst(place) for place in group.places):
-                chosen, size = [worst[number]], size - worst.shape[1]
-            if chosen or size < len(group.points):
-
-                def block(a, size=size, chosen=chosen):
-                    part = jax.lax.dynamic_slice_in_dim(a, start, size)
-                    return jnp.concatenate([part, *(a[at] for at in chosen)])
-
-                points = jax.tree.map(block, points)
+            points = choose((group.points, knowns), size, None if worst is None else worst[number])
 
             def at_point(x, knowns, rules=group.rules):
                 function = Drawn(network, self.frame)
@@ -101,9 +158,36 @@ class BoundKnowledge(eqx.Module):
                     for rule, known in zip(rules, knowns, strict=True)
                 )
 
-            for place, score in zip(group.places, jax.vmap(at_point)(*points), strict=True):
-                results[place] = score if self.has_worst(place) else score[:size]
-        return [score for score in results if score is not None]
+            scores = jax.vmap(at_point)(*points)
+            for place, rule, score in zip(group.places, group.rules, scores, strict=True):
+                kept = score if self.has_worst(place) else score[:size]
+                weights = rule.component_weights
+                found.append(
+                    Scored(
+                        (place,),
+                        self.kinds[place],
+                        kept[None],
+                        None if weights is None else weights[None],
+                    )
+                )
+        begin = len(self.groups)
+        for family in self.families:
+            members = tuple(place for form in family.places for place in form[0])
+            size, end = fresh(members), begin + family.points.shape[0]
+            scores = scores_of_family(
+                family,
+                network,
+                self.frame,
+                lambda pool, known, size=size: choose(pool, size, known),
+                None if worst is None else worst[begin:end],
+                width,
+            )
+            begin = end
+            for rules, form, score in zip(family.rules, family.places, scores, strict=True):
+                places = tuple(place for group in form for place in group)
+                kept = score if self.has_worst(places[0]) else score[:, :size]
+                found.append(Scored(places, self.kinds[places[0]], kept, weights_of(rules)))
+        return found
 
 
 def bind_all(
@@ -116,12 +200,14 @@ def bind_all(
     seed: int = 0,
     further: Mapping[int, np.ndarray] | None = None,
 ) -> BoundKnowledge:
-    """Bind every rule at ``count`` points of its region; errors name the rule.
+    """Bind every rule at ``count`` points of its region (fewer where regions are many).
 
+    Errors name the rule.
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
     pool, spread over it, so that every block of the pool has its share.
     """
+    computing()
     shared: dict[Sampling, list[int]] = {}
     for place, rule in enumerate(rules):
         try:
@@ -129,6 +215,8 @@ def bind_all(
         except KnowledgeError as error:
             raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
     groups = []
+    kinds = tuple(rule.strength.kind for rule in rules)
+    asked, count = count, points_each(count, len(shared), len(rules))
     for sampling, places in shared.items():
         try:
             points = sample(sampling, columns, count, seed)
@@ -145,19 +233,19 @@ def bind_all(
         groups.append(
             Group(jnp.asarray(scaling.inputs(points), float), tuple(bound), tuple(places))
         )
-    return BoundKnowledge(
-        tuple(groups), frame_of(columns, scaling), tuple(rule.strength.kind for rule in rules)
-    )
+    single, families = families_of(groups, kinds)
+    return BoundKnowledge(single, frame_of(columns, scaling), kinds, families, asked)
 
 
 def bind_at(
     rules: Sequence[Rule], columns: Columns, scaling: Scaling, points: np.ndarray
 ) -> BoundKnowledge:
     """Every rule at the same given points (the user's units), without margins."""
+    computing()
     bound = tuple(rule.bind(columns, scaling, points).without_margin() for rule in rules)
     group = Group(jnp.asarray(scaling.inputs(points), float), bound, tuple(range(len(rules))))
     kinds = tuple(rule.strength.kind for rule in rules)
-    return BoundKnowledge((group,), frame_of(columns, scaling), kinds)
+    return BoundKnowledge((group,), frame_of(columns, scaling), kinds, asked=len(points))
 
 
 def scores_of_values(

@@ -212,6 +212,20 @@ def meet(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.stack([lower, upper], axis=-1).reshape(len(first), -1, 2)
 
 
+def have_common(unions: Sequence[np.ndarray]) -> np.ndarray:
+    """At which points some unions of intervals have a value in common."""
+    common = unions[0]
+    for union in unions[1:]:
+        common = meet(common, union)
+        # empty ones go last and, where they are at every point, away: products stay small
+        empty = common[..., 0] > common[..., 1]
+        most = max(1, int((~empty).sum(axis=1).max()))
+        if most < common.shape[1]:
+            order = np.argsort(empty, axis=1, kind="stable")[:, :most]
+            common = np.take_along_axis(common, order[..., None], axis=1)
+    return np.any(common[..., 0] <= common[..., 1], axis=1)
+
+
 def gaps(unions: Sequence[np.ndarray]) -> np.ndarray:
     """How far, at each point, some unions of intervals are from having a value in common."""
     common = unions[0]

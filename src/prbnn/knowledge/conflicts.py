@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,6 +15,7 @@ from prbnn.knowledge.claims import (
     Quantity,
     claims_of,
     gaps,
+    have_common,
     naming,
     subject_of,
 )
@@ -27,6 +28,7 @@ from prbnn.knowledge.strengths import Hard, OnAverage, Probable
 from prbnn.knowledge.webs import Program, web
 
 POINTS, ROWS_A_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
+REGIONS_PER_BOX = 4
 
 
 @dataclass(frozen=True)
@@ -133,22 +135,48 @@ def _at_points(
         for place, held in by_rule.items():
             with naming(rules[place]):
                 allowed[place] = [claim.allowed(columns, points) for claim in held]
-        for size in (1, 2, 3):
-            for places in combinations(by_rule, size):
-                unions = [union for place in places for union in allowed[place]]
-                # intervals that meet two by two all meet; only unions of several can fail by threes
-                if size == 3 and all(union.shape[1] == 1 for union in unions):
-                    continue
-                gap = gaps(unions)
-                if gap.max() > 0:
-                    at = int(gap.argmax())
-                    place = dict(zip(columns.inputs, map(float, points[at]), strict=True))
-                    asked = [
-                        f"{rules[k].label!r} asks for {_interval(union[at])}"
-                        for k in places
-                        for union in allowed[k]
-                    ]
-                    yield places, place, f"at {_shown(place)} {quantity}: {', '.join(asked)}"
+        for places in _apart(allowed):
+            gap = gaps([union for place in places for union in allowed[place]])
+            at = int(gap.argmax())
+            place = dict(zip(columns.inputs, map(float, points[at]), strict=True))
+            asked = [
+                f"{rules[k].label!r} asks for {_interval(union[at])}"
+                for k in places
+                for union in allowed[k]
+            ]
+            yield places, place, f"at {_shown(place)} {quantity}: {', '.join(asked)}"
+
+
+def _apart(allowed: Mapping[int, list[np.ndarray]]) -> Iterator[tuple[int, ...]]:
+    """One, two or three rules whose intervals have no value in common at some point.
+
+    Where all rules have a value in common, so have any few of them: only the other points are looked
+    at, and only the rules that ask for something there. Rules are mostly consistent, so that hundreds
+    take one pass and not one look at every two and three of them.
+    """
+    everything = [union for held in allowed.values() for union in held]
+    doubtful = np.flatnonzero(~have_common(everything))
+    if not len(doubtful):
+        return
+    near = {place: [union[doubtful] for union in held] for place, held in allowed.items()}
+    near = {place: held for place, held in near.items() if any(map(_asks, held))}
+    found: set[tuple[int, ...]] = set()
+    several = {place for place, held in near.items() if any(u.shape[1] > 1 for u in held)}
+    for size in (1, 2, 3):
+        for places in combinations(near, size):
+            # intervals that meet two by two all meet; only unions of several can fail by threes
+            if size == 3 and (
+                several.isdisjoint(places)
+                or any(few in found for n in (1, 2) for few in combinations(places, n))
+            ):
+                continue
+            if gaps([union for place in places for union in near[place]]).max() > 0:
+                found.add(places)
+                yield places
+
+
+def _asks(union: np.ndarray) -> bool:
+    return bool(np.any(np.isfinite(union)))
 
 
 def _interval(union: np.ndarray) -> str:
@@ -218,6 +246,9 @@ def _along_lines(
     """
     for column in _moved(rules, columns):
         rows = np.concatenate(list(_points(rules, columns, column, ROWS_A_REGION)))
+        # along one input every row is the same line
+        rows[:, columns.index(column)] = rows[0, columns.index(column)]
+        rows = rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
         for row in rows[:: max(1, len(rows) // MOST_WEBS)]:
             for places in _clashes(web(rules, columns, column, row), rules, found):
                 others = dict(zip(columns.inputs, map(float, row), strict=True))
@@ -281,16 +312,35 @@ def _points(
         for rule in rules
         for box in (rule.region or (Sweep(),))
     }
-    regions = dict.fromkeys(
-        overlap
-        for size in (1, 2, 3)
-        for group in combinations(sorted(boxes, key=repr), size)
-        if (overlap := _overlap(group)) is not None
-    )
-    chosen = list(regions)[:MOST_REGIONS]
+    most = max(MOST_REGIONS, REGIONS_PER_BOX * len(boxes))
+    regions: dict[Sweep, None] = {}
+    for overlap in _overlaps(sorted(boxes, key=repr)):
+        regions[overlap] = None
+        if len(regions) == most:
+            break
+    chosen = list(regions)
     each = count if free is not None else max(16, count // len(chosen))
     for box in chosen:
         yield sample(Sampling((box,)), columns, each)
+
+
+def _overlaps(boxes: Sequence[Sweep]) -> Iterator[Sweep]:
+    """Where one, two or three of the boxes overlap; boxes apart are not asked about by threes."""
+    for box in boxes:
+        found = _overlap([box])
+        if found is not None:
+            yield found
+    partners: dict[int, list[int]] = {}
+    for first, second in combinations(range(len(boxes)), 2):
+        found = _overlap([boxes[first], boxes[second]])
+        if found is not None:
+            partners.setdefault(first, []).append(second)
+            yield found
+    for first, others in partners.items():
+        for second, third in combinations(others, 2):
+            found = _overlap([boxes[first], boxes[second], boxes[third]])
+            if found is not None:
+                yield found
 
 
 def _overlap(boxes: Sequence[Sweep]) -> Sweep | None:

@@ -43,15 +43,20 @@ class Frame(eqx.Module):
         """Position of an output; None is allowed where there is only one. Of a variable, all steps."""
         if self.layout is not None:
             return np.array(self.layout.positions(name))
-        if name is None:
-            if len(self.outputs) > 1:
-                raise KnowledgeError(
-                    f"there are several outputs ({', '.join(self.outputs)}); say which one with of="
-                )
-            return 0
-        if name not in self.outputs:
-            raise KnowledgeError(f"no output {name!r}{nearest(name, self.outputs)}")
-        return self.outputs.index(name)
+        return output_position(name, self.outputs)
+
+
+def output_position(name: str | None, outputs: tuple[str, ...]) -> int:
+    """Position of an output, or an error with the nearest name; None where there is only one."""
+    if name is None:
+        if len(outputs) > 1:
+            raise KnowledgeError(
+                f"there are several outputs ({', '.join(outputs)}); say which one with of="
+            )
+        return 0
+    if name not in outputs:
+        raise KnowledgeError(f"no output {name!r}{nearest(name, outputs)}")
+    return outputs.index(name)
 
 
 def frame_of(columns: Columns, scaling: Scaling) -> Frame:
@@ -106,11 +111,13 @@ class Drawn:
         """All outputs at ``x``, in network units."""
         return self._remember(("value", id(x)), x, lambda: self.network(x))
 
-    def rates(self, x: Array, index: int) -> Array:
-        """d outputs / d x[index], in network units."""
+    def rates(self, x: Array, index: int | Array) -> Array:
+        """d outputs / d x[index], in network units; an index that is a number is not remembered."""
         linear = self._remember(("linear", id(x)), x, lambda: jax.linearize(self.network, x))
         self._remember(("value", id(x)), x, lambda: linear[0])
         direction = jnp.zeros_like(x).at[index].set(1)
+        if not isinstance(index, int):
+            return linear[1](direction)
         return self._remember(("rate", id(x), index), x, lambda: linear[1](direction))
 
     def _remember(self, key: tuple, x: Array, compute: Callable[[], Any]) -> Any:

@@ -10,10 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.errors import KnowledgeError, nearest
-from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
+from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of, output_position
 from prbnn.knowledge.evaluation import Rows
 from prbnn.knowledge.expressions import Expression, ExpressionError, parse
 from prbnn.knowledge.layout import At
@@ -31,8 +31,12 @@ class Quantity(eqx.Module):
         """The quantity at a network input."""
 
     @abstractmethod
-    def rate(self, function: Drawn, x: Array, index: int) -> Array:
+    def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         """Its derivative along one network input."""
+
+    def general(self) -> Quantity:
+        """The same with its outputs as numbers, so that it stacks with others."""
+        return self
 
 
 class Output(Quantity):
@@ -44,8 +48,24 @@ class Output(Quantity):
     def level(self, function: Drawn, x: Array) -> Array:
         return function.values(x)[np.array(self.position)] * self.gain
 
-    def rate(self, function: Drawn, x: Array, index: int) -> Array:
+    def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         return function.rates(x, index)[np.array(self.position)] * self.gain
+
+    def general(self) -> Quantity:
+        return AnyOutput(jnp.asarray(self.position), self.gain)
+
+
+class AnyOutput(Quantity):
+    """The same of outputs that are numbers."""
+
+    position: Int[Array, ...]
+    gain: Float[Array, ""]
+
+    def level(self, function: Drawn, x: Array) -> Array:
+        return function.values(x)[self.position] * self.gain
+
+    def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
+        return function.rates(x, index)[self.position] * self.gain
 
 
 class Transformed(Quantity):
@@ -59,7 +79,7 @@ class Transformed(Quantity):
     def level(self, function: Drawn, x: Array) -> Array:
         return self._of(x, function.values(x))
 
-    def rate(self, function: Drawn, x: Array, index: int) -> Array:
+    def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         direction = jnp.zeros_like(x).at[index].set(1)
         rates = function.rates(x, index)
         _, slope = jax.jvp(self._of, (x, function.values(x)), (direction, rates))
@@ -90,11 +110,14 @@ def quantity_of(
     of: str | Callable | None, columns: Columns, scaling: Scaling, at: At = None
 ) -> tuple[Quantity, float, float]:
     """The quantity, its unit (training standard deviation) and its shift, in the user's units."""
-    frame = frame_of(columns, scaling)
     if at is not None and columns.layout is None:
         raise KnowledgeError(f"at={at!r} speaks of steps ahead, and these data are no sequences")
     if of is None or (isinstance(of, str) and of in columns.subjects):
-        position = frame.output(of) if columns.layout is None else columns.layout.positions(of, at)
+        position = (
+            output_position(of, columns.outputs)
+            if columns.layout is None
+            else columns.layout.positions(of, at)
+        )
         # all steps of a variable share their scaling
         first = position if isinstance(position, int) else position[0]
         unit = float(scaling.output_sd[first])
@@ -121,6 +144,7 @@ def quantity_of(
             )
     elif not callable(of):
         raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
+    frame = frame_of(columns, scaling)
     unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)
     if scaling.kind != "none" and columns.layout is not None and not isinstance(of, str):
         unit = _spread_along(Transformed(frame, transform, jnp.ones(()), at), columns, scaling)
@@ -142,7 +166,8 @@ def _training_spread(transform: Any, columns: Columns) -> float:
         else:
             only = next(iter(outputs.values())) if len(outputs) == 1 else outputs
             values = np.asarray(transform(Rows(columns.rows, columns.inputs), only))
-        spread = float(np.std(values))
+        # sorted: a sum's rounding must not depend on the order of the rows
+        spread = float(np.std(np.sort(values, axis=None)))
     except Exception:
         return 1.0
     return spread if np.isfinite(spread) and spread > 0 else 1.0
@@ -151,5 +176,6 @@ def _training_spread(transform: Any, columns: Columns) -> float:
 def _spread_along(quantity: Transformed, columns: Columns, scaling: Scaling) -> float:
     """The same of a callable on trajectories, called with one sequence at a time."""
     x, y = scaling.inputs(columns.rows), scaling.outputs(columns.targets)
-    spread = float(np.std(jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))))
+    values = jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))
+    spread = float(np.std(np.sort(np.asarray(values), axis=None)))
     return spread if np.isfinite(spread) and spread > 0 else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,11 @@ class Columns:
     rows: np.ndarray
     targets: np.ndarray
     layout: Layout | None = None
+
+    @cached_property
+    def distinct(self) -> np.ndarray:
+        """The rows, each once, in an order that depends on what they hold alone."""
+        return np.unique(self.rows, axis=0)
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -279,9 +285,10 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     where the data are. Columns with few values are taken from one row, never interpolated.
     """
     generator = np.random.default_rng(seed)
-    total = len(columns.rows)
-    first = columns.rows[generator.permutation(np.arange(count) % total)]
-    second = columns.rows[generator.integers(total, size=count)]
+    # whatever the order of the table, the same points
+    rows = columns.distinct
+    first = rows[generator.permutation(np.arange(count) % len(rows))]
+    second = rows[generator.integers(len(rows), size=count)]
     share = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
     points = first + share * (second - first)
     steps = 0

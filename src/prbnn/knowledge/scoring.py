@@ -14,13 +14,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge import bounds, comparison, own, sequence, shape
 from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
 from prbnn.knowledge.evaluation import at_points
-from prbnn.knowledge.quantities import Quantity, quantity_of
+from prbnn.knowledge.quantities import Output, Quantity, quantity_of
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
 
@@ -53,24 +53,34 @@ class BoundRule(eqx.Module):
         """Whether the outputs at a point decide; slopes and comparisons need the function."""
         return isinstance(self, _Limits | _Union | _Smooth | _Along)
 
+    def general(self) -> BoundRule:
+        """The same rule with its columns and outputs as numbers, so that it stacks with others."""
+        return self
+
     def without_margin(self) -> BoundRule:
         """The same rule, asked to hold exactly."""
         return eqx.tree_at(lambda rule: rule.margin, self, jnp.zeros_like(self.margin))
 
 
-class _Limits(BoundRule):
-    """lower <= level <= upper, either end optional: score = min(level - lower, upper - level)."""
+class _OfQuantity(BoundRule):
+    """A rule about one quantity."""
 
     quantity: Quantity
+
+    def general(self) -> BoundRule:
+        return eqx.tree_at(lambda rule: rule.quantity, self, self.quantity.general())
+
+
+class _Limits(_OfQuantity):
+    """lower <= level <= upper, either end optional: score = min(level - lower, upper - level)."""
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return _inside(self.quantity.level(function, x), known)
 
 
-class _Union(BoundRule):
+class _Union(_OfQuantity):
     """Inside one of several intervals, or outside all of them."""
 
-    quantity: Quantity
     inside: bool = eqx.field(static=True)
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
@@ -81,10 +91,9 @@ class _Union(BoundRule):
         return jnp.min(jnp.maximum(lower - level, level - upper), axis=-1)
 
 
-class _Smooth(BoundRule):
+class _Smooth(_OfQuantity):
     """Outside several intervals, as OC-BNN scores it; the score has no unit."""
 
-    quantity: Quantity
     per_unit: Float[Array, " sharpness"]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
@@ -96,24 +105,41 @@ class _Smooth(BoundRule):
         return -jnp.sum(below(level - known["upper"]) * below(known["lower"] - level), axis=-1)
 
 
-class _Slope(BoundRule):
+class _Slope(_OfQuantity):
     """Limits on d level / d x, with x in standard deviations of its column."""
 
-    quantity: Quantity
     index: int = eqx.field(static=True)
     per_deviation: Float[Array, ""]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
         return _inside(self.quantity.rate(function, x, self.index) * self.per_deviation, known)
 
+    def general(self) -> BoundRule:
+        return _AnySlope(
+            self.unit,
+            self.margin,
+            self.known,
+            self.quantity.general(),
+            jnp.asarray(self.index),
+            self.per_deviation,
+        )
 
-class _Step(BoundRule):
+
+class _AnySlope(_OfQuantity):
+    """The same along a column that is a number."""
+
+    index: Int[Array, ""]
+    per_deviation: Float[Array, ""]
+
+    def score(self, function: Drawn, x: Array, known: Known) -> Array:
+        return _inside(self.quantity.rate(function, x, self.index) * self.per_deviation, known)
+
+
+class _Step(_OfQuantity):
     """level(first) - level(second) within limits: trends over a step, and comparisons.
 
     Where one of the two is not among the known arrays, it is the point itself.
     """
-
-    quantity: Quantity
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
         first = self.quantity.level(function, known.get("first", x))
@@ -121,10 +147,9 @@ class _Step(BoundRule):
         return _inside(first - second, known)
 
 
-class _Bend(BoundRule):
+class _Bend(_OfQuantity):
     """Limits on the second difference over a step, per squared standard deviation."""
 
-    quantity: Quantity
     per_square: Float[Array, ""]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
@@ -221,7 +246,12 @@ def bind(rule: Rule, columns: Columns, scaling: Scaling, points: np.ndarray) -> 
 
 
 def _components(bound: BoundRule, columns: Columns, scaling: Scaling) -> int:
-    """How many scores a rule has at a point; tracing it also finds mistakes in users' functions."""
+    """How many scores a rule has at a point; tracing it also finds mistakes in users' functions.
+
+    Rules about outputs as they are call no such function, and tracing hundreds of them takes seconds.
+    """
+    if isinstance(bound, _OfQuantity) and isinstance(bound.quantity, Output):
+        return int(np.size(bound.quantity.position))
     zeros = jnp.zeros(len(columns.outputs))
 
     def score(x: Array, known: Known) -> Array:

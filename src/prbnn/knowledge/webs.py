@@ -82,12 +82,20 @@ class Program:
         return found.status != 2
 
     def smallest(self, rules: Collection[int]) -> tuple[int, ...]:
-        """Rules that have no solution together, of which none can be left out."""
-        kept = list(rules)
-        for rule in list(kept):
-            fewer = [other for other in kept if other != rule]
+        """Rules that have no solution together, of which none can be left out.
+
+        Left out are the first that can be. Half of those left are tried at a time: what can be left out
+        together can be left out one by one, and most rules of many are bystanders.
+        """
+        kept, waiting = list(rules), [list(rules)]
+        while waiting:
+            part = waiting.pop()
+            fewer = [other for other in kept if other not in part]
             if not self.feasible(fewer):
                 kept = fewer
+            elif len(part) > 1:
+                half = len(part) // 2
+                waiting += [part[half:], part[:half]]
         return tuple(sorted(kept))
 
 

@@ -50,7 +50,7 @@ class Diagnostics:
 
 def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: float) -> Diagnostics:
     """Of draws that lie one chain after another."""
-    rows = posterior.columns.rows
+    rows = posterior.columns.distinct
     few = rows[np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int)]
     values = by_chain(posterior.functions(few).reshape(len(posterior), -1), chains)
     kept, moving = values.shape[1], values.std(axis=(0, 1)) > 0

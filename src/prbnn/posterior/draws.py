@@ -14,14 +14,18 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 
 from prbnn.enforcement.measure import CHECK_TOLERANCE
+from prbnn.errors import DataError
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
+from prbnn.knowledge.families import each_rule
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
+from prbnn.knowledge.strengths import Kind
 from prbnn.model.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
+from prbnn.process import computing
 
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
@@ -31,6 +35,8 @@ CHECK_SEQUENCES = 512
 BUILT_POINTS = 256
 FURTHER_CHECKS = 2
 CHECK_DRAWS = 4
+# inputs in network units: their squares, and sums of some with large weights, still fit into float32
+LARGEST_INPUT = 1e18
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,15 +133,52 @@ class Posterior:
 
         The same bits however the rows are split, and one program however many draws there are.
         """
-        inputs = self.scaling.inputs(x)
+        computing()
+        inputs = self._inputs(x)
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
-        for block, rows in _padded(inputs, CHUNK_ROWS):
+        for number, (block, rows) in enumerate(_padded(inputs, CHUNK_ROWS)):
             parts = [
                 [np.asarray(part)[:keep] for part in _values(self._model, draws, block)]
                 for draws, keep in groups
             ]
             mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
+            self._refuse_overflow(x, number * CHUNK_ROWS, mean[:, :rows], noise[:, :rows])
             yield mean.astype(np.float64), noise.astype(np.float64), rows
+
+    def _inputs(self, x: np.ndarray) -> np.ndarray:
+        """Rows in network units; refused where float32, in which networks compute, cannot hold them."""
+        with np.errstate(over="ignore"):
+            inputs = self.scaling.inputs(x)
+        beyond = ~(np.abs(inputs) <= LARGEST_INPUT)
+        if np.any(beyond):
+            row, place = np.argwhere(beyond)[0]
+            raise DataError(
+                f"row {row} (from 0) has {np.asarray(x)[row, place]:g} in column "
+                f"{self.columns.inputs[place]!r}, and {self._seen(place)}; nothing can be computed "
+                f"beyond {LARGEST_INPUT:g} times the scale of a column. Check its unit, or leave the "
+                "row out"
+            )
+        return inputs
+
+    def _refuse_overflow(self, x: np.ndarray, first: int, *found: np.ndarray) -> None:
+        """Raise where the network's own numbers overflow, naming the row and its farthest column."""
+        for values in found:
+            rows = np.argwhere(~np.isfinite(values))
+            if not len(rows):
+                continue
+            row = first + int(rows[:, 1].min())
+            if not np.all(np.isfinite(self.vectors)):
+                raise DataError("the posterior holds weights that are not finite; fit it again")
+            place = int(np.argmax(np.abs(self.scaling.inputs(np.asarray(x)[row]))))
+            raise DataError(
+                f"the prediction at row {row} (from 0) is not a finite number: column "
+                f"{self.columns.inputs[place]!r} is {np.asarray(x)[row, place]:g}, and "
+                f"{self._seen(place)}. Check its unit, or leave the row out"
+            )
+
+    def _seen(self, place: int) -> str:
+        low, high = self.columns.span(self.columns.inputs[place])
+        return f"the fit saw {low:g} to {high:g}"
 
     @property
     def vectors(self) -> np.ndarray:
@@ -148,8 +191,11 @@ class Posterior:
 
     def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """log of the mean over draws of p(y | x, draw), one number a row, in the user's units."""
+        computing()
         targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
-        inputs = self.scaling.inputs(x)
+        largest = float(np.finfo(np.float32).max)
+        targets = np.clip(targets, -largest, largest)
+        inputs = self._inputs(x)
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
         parts = []
         for (block, rows), (wanted, _) in zip(
@@ -160,6 +206,8 @@ class Posterior:
                 for draws, keep in groups
             ]
             density = np.concatenate(found).astype(np.float64)
+            # a target too far away for float32 has no density
+            density = np.where(np.isnan(density), -np.inf, density)
             parts.append((logsumexp(density, axis=0) - np.log(len(density)))[:rows])
         return np.concatenate(parts) - np.sum(np.log(self.scaling.output_scale))
 
@@ -192,6 +240,7 @@ class Posterior:
             for part, check in ((built, few), (~built, self.check(others))):
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
+        computing()
         knowledge = knowledge or self.bind(rules)
         parts = [
             np.asarray(_check(self._model, draws, knowledge))[:keep]
@@ -277,8 +326,7 @@ class Posterior:
         extra = -count % CHUNK_DRAWS
         draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))
         share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
-        scores = _mean_scores(self._model, draws, share, knowledge)
-        return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
+        return np.asarray(_mean_breaks(self._model, draws, share, knowledge))
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,11 +413,10 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     network, likelihood, size = model
 
     def one(vector: Array) -> Array:
-        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
-        return jnp.stack([summary(*item) for item in enumerate(scores)], axis=1)
+        drawn = response(network, likelihood, vector[:size], vector[size:])
+        return each_rule(knowledge.scored(drawn), summary).T
 
-    def summary(place: int, score: Array) -> Array:
-        weights = knowledge.rule(place).component_weights
+    def summary(_: Kind, score: Array, weights: Array | None) -> Array:
         low = jnp.minimum(score, 0)
         f, mean = (
             jnp.mean(part) if weights is None else jnp.mean(part @ weights) for part in (low, score)
@@ -388,12 +435,11 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     inside = inside_of(knowledge)
 
     def one(vector: Array) -> Array:
-        scores = knowledge.scores(response(network, likelihood, vector[:size], vector[size:]))
-        return jnp.stack([below(*item) for item in enumerate(scores)])
+        drawn = response(network, likelihood, vector[:size], vector[size:])
+        return each_rule(knowledge.scored(drawn), below)
 
-    def below(place: int, score: Array) -> Array:
-        short = score - inside if knowledge.kinds[place] == "share" else score
-        weights = knowledge.rule(place).component_weights
+    def below(kind: Kind, score: Array, weights: Array | None) -> Array:
+        short = score - inside if kind == "share" else score
         # where a function is flat, its slope is 0 but for rounding
         found = (short < -CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
@@ -402,9 +448,8 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
 
 
 @eqx.filter_jit
-def _mean_scores(
-    model: tuple, draws: Array, share: Array, knowledge: BoundKnowledge
-) -> list[Array]:
+def _mean_breaks(model: tuple, draws: Array, share: Array, knowledge: BoundKnowledge) -> Array:
+    """At how many points the mean function breaks each rule."""
     network, likelihood, size = model
 
     def mean_function(x: Array) -> Array:
@@ -412,4 +457,7 @@ def _mean_scores(
             lambda vector: response(network, likelihood, vector[:size], vector[size:])(x)
         )(draws)
 
-    return knowledge.scores(mean_function)
+    def broken(_: Kind, score: Array, weights: Array | None) -> Array:
+        return jnp.sum(jnp.min(score, axis=1) < -CHECK_TOLERANCE)
+
+    return each_rule(knowledge.scored(mean_function), broken)

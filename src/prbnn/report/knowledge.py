@@ -14,6 +14,7 @@ from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft
 from prbnn.model.built import built_in
 from prbnn.posterior.draws import Check, Posterior
+from prbnn.printing import printable
 from prbnn.solution import Result, Solution
 
 BY_CONSTRUCTION = "met by construction"
@@ -94,7 +95,7 @@ class KnowledgeReport:
     def _rows(self) -> list[tuple[str, ...]]:
         return [
             (
-                rule.name,
+                printable(rule.name),
                 rule.strength,
                 f"{rule.violation:.2g}",
                 f"{rule.points_broken_by_mean} of {rule.points}",

@@ -70,7 +70,7 @@ def check(
     found = posterior.check(rules, bound)
     broken = found.broken(CHECK_TOLERANCE).sum(axis=0)
     worst = np.maximum(0.0, -found.worst.min(axis=0)) * bound.units
-    points = max(group.points.shape[0] for group in bound.groups)
+    points = bound.pool
     certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
     chances = _chances(model, rules, seconds, rows)
     checked = [

@@ -21,6 +21,7 @@ from prbnn.model.recurrent import over
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
+from prbnn.process import computing
 from prbnn.saving.file import Record, read
 from prbnn.saving.labels import labels_from
 from prbnn.saving.outline import Outline, check_summary
@@ -70,6 +71,7 @@ def load(
     >>> bool(np.all(again.predict(x) == model.predict(x)))
     True
     """
+    computing()
     given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
     return restore(path, *read(path), given, knowledge or {})
 
