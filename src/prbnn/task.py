@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.errors import DataError, KnowledgeError, is_number
+from prbnn.errors import DataError, KnowledgeError, is_number, nearest
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
 from prbnn.inference.laplace import Laplace
@@ -30,7 +30,7 @@ from prbnn.model.networks import Network, build
 from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
-from prbnn.table import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.table import categories_of, check_lengths, check_rows, read_inputs, read_targets
 from prbnn.training import Data, pad, worst_points
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
@@ -116,10 +116,12 @@ def prepare(
     seed: int,
     layout: Layout | None = None,
     enforce: Enforce = "training",
+    categories: Sequence[str] = (),
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet.
 
     ``layout`` says how sequences lie in the rows of ``x`` and ``y``, where they are sequences.
+    ``categories`` are inputs that take only their values, beside those that ``x`` says are categories.
     """
     if not (is_number(tempering) and tempering > 0):
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
@@ -128,6 +130,7 @@ def prepare(
     if enforce not in get_args(Enforce):
         raise ValueError(f"enforce must be 'training' or 'construction', got {enforce!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
+    table = replace(table, categories=_categories(x, table.inputs, categories, layout))
     known = named(knowledge)
     engine = engine_of(inference)
     if layout is None:
@@ -321,6 +324,34 @@ def _table(
         values, wanted, weight = values[keep], wanted[keep], weight[keep]
     check_rows(values, wanted, targets)
     return Columns(names, targets, values, wanted), weight
+
+
+def _categories(
+    x: Any, inputs: tuple[str, ...], stated: Sequence[str], layout: Layout | None
+) -> tuple[str, ...]:
+    """Inputs that the user or the table says are categories; of a variable, all its steps."""
+    if isinstance(stated, str):
+        raise DataError(f"categories takes a list of columns, such as [{stated!r}], got {stated!r}")
+    if x is None:
+        if stated:
+            raise DataError(
+                "the values of categories come from the rows, and there are none without x; name the "
+                "values in where instead, such as where=[{'flag': 0}, {'flag': 1}]"
+            )
+        return ()
+    steps: dict[str, tuple[str, ...]] = {}
+    if layout is not None:
+        steps = {
+            name: tuple(inputs[place] for place in layout.observed(name))
+            for name in layout.variables
+        }
+    found = set() if layout is not None else set(categories_of(x, inputs))
+    for name in stated:
+        if name not in inputs and name not in steps:
+            known = (*steps, *layout.static) if layout is not None else inputs
+            raise DataError(f"categories: no column {name!r}{nearest(str(name), known)}")
+        found.update(steps.get(name, (name,)))
+    return tuple(name for name in inputs if name in found)
 
 
 def number(value: float) -> Array:

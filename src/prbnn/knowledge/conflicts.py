@@ -21,7 +21,7 @@ from prbnn.knowledge.claims import (
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.own import Combined
-from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample
+from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample, swept
 from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.strengths import Hard, OnAverage, Probable
 from prbnn.knowledge.webs import Program, web
@@ -70,8 +70,9 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     listed = [rule for rule in named(rules) if not isinstance(rule.strength, OnAverage)]
     for rule in listed:
         with naming(rule):
-            swept = [column for box in rule.region for column, _, _ in box.ranges]
-            for column in (*swept, *_moved([rule], columns)):
+            for box in rule.region:
+                swept(box, Sampling(rule.region), columns)
+            for column in _moved([rule], columns):
                 columns.index(column)
     binding = [rule for rule in listed if _share(rule) is not None]
     found = _search(binding, columns)
@@ -285,7 +286,7 @@ def _points(
         overlap
         for size in (1, 2, 3)
         for group in combinations(sorted(boxes, key=repr), size)
-        if (overlap := _overlap(group)) is not None
+        if (overlap := _overlap(group, columns)) is not None
     )
     chosen = list(regions)[:MOST_REGIONS]
     each = count if free is not None else max(16, count // len(chosen))
@@ -293,15 +294,21 @@ def _points(
         yield sample(Sampling((box,)), columns, each)
 
 
-def _overlap(boxes: Sequence[Sweep]) -> Sweep | None:
+def _overlap(boxes: Sequence[Sweep], columns: Columns) -> Sweep | None:
     ranges: dict[str, tuple[float, float]] = {}
     for box in boxes:
         for column, low, high in box.ranges:
             before = ranges.get(column, (-np.inf, np.inf))
             ranges[column] = (max(before[0], low), min(before[1], high))
-    if any(low > high for low, high in ranges.values()):
+    if any(_is_empty(column, *ends, columns) for column, ends in ranges.items()):
         return None
     return Sweep(
         tuple((column, low, high) for column, (low, high) in sorted(ranges.items())),
         any(box.full for box in boxes),
     )
+
+
+def _is_empty(column: str, low: float, high: float, columns: Columns) -> bool:
+    """Whether a range holds no number, or none of the values of a category."""
+    values = columns.values_in(column, low, high) if low < high else None
+    return low > high or (values is not None and not len(values))
