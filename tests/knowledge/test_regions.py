@@ -172,7 +172,7 @@ def test_a_number_is_a_number_however_few_values_it_has(where: Any) -> None:
     values = points(where, columns=table(categories=()))
     assert len(set(values[:, 2])) > 50
     assert len(set(values[:, 3])) > 50
-    assert 0 <= values[:, 2].min() and values[:, 2].max() <= 1
+    assert values[:, 2].min() >= 0 and values[:, 2].max() <= 1
 
 
 @pytest.mark.parametrize("count", [2, 5, 12, 13])

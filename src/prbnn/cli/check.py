@@ -50,8 +50,8 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
             place = ", ".join(f"{name} = {value:g}" for name, value in rule.counterexample.items())
             console.print(f"  broken, for one draw, at {place}")
     console.print(
-        f"{time.perf_counter() - began:.1f} s. A proof holds everywhere in the set named above, rounding "
-        f"included, and nowhere else; the certificate is {folder / CERTIFICATE}."
+        f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region named above, "
+        f"rounding included, and say nothing beyond it; the certificate is {folder / CERTIFICATE}."
     )
     if any(rule.fails for rule in found):
         raise typer.Exit(INFEASIBLE)

@@ -108,7 +108,7 @@ def check(
             worst=float(fresh.worst[place]),
             points=fresh.points,
             chance=chances.get(rule.label),
-            verdict=_verdict(rule.strength, proof, fresh, place, chances.get(rule.label)),
+            verdict=verdict_of(rule.strength, proof, fresh, place, chances.get(rule.label)),
             for_every_draw=rule.strength == Hard(),
         )
         for place, (rule, proof) in enumerate(zip(rules, certificate.rules, strict=True))
@@ -116,7 +116,7 @@ def check(
     return checked, certificate
 
 
-class _Fresh(NamedTuple):
+class Fresh(NamedTuple):
     """What fresh points show of each rule: draws that break it, those of them that are proved at the
     rows of the proof, how far at worst; and how many points there are."""
 
@@ -132,7 +132,7 @@ def _decide(
     seconds: float,
     rows: int | None,
     progress: Callable[[str, float], None] | None = None,
-) -> tuple[Certificate, _Fresh]:
+) -> tuple[Certificate, Fresh]:
     """Proofs, and what fresh points of the whole regions say; draws that break a rule are refuted."""
     bound = posterior.bind(rules, seed=FRESH_SEED)
     found = posterior.check(rules, bound)
@@ -141,7 +141,7 @@ def _decide(
     certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
     proved = np.stack([proof.mask(PROVED) for proof in certificate.rules], axis=1)
     away = (proved & broken).sum(axis=0)
-    fresh = _Fresh(broken.sum(axis=0), away, depth, max(len(g.points) for g in bound.groups))
+    fresh = Fresh(broken.sum(axis=0), away, depth, max(len(g.points) for g in bound.groups))
     judged = tuple(
         _refuted(proof, broken[:, place], posterior, rules[place], bound.units[place])
         for place, proof in enumerate(certificate.rules)
@@ -190,9 +190,10 @@ def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[
     return {rule.rule: rule.chance_of_breaking(CONFIDENCE) for rule in found.rules}
 
 
-def _verdict(
-    strength: Any, proof: RuleCertificate, fresh: _Fresh, place: int, chance: float | None
+def verdict_of(
+    strength: Any, proof: RuleCertificate, fresh: Fresh, place: int, chance: float | None
 ) -> str:
+    """One rule in words: the worse of proofs and fresh points, and what they examined."""
     between = ", between rows too" if proof.rows is not None else ""
     tried = f"at {fresh.points} fresh points{between}"
     if chance is not None and isinstance(strength, Probable):
