@@ -36,7 +36,7 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
         console.print("The run was fitted without rules; there is nothing to check.")
         return
     table = Table(header_style="bold")
-    texts = ("rule", "proofs cover", "verdict")
+    texts = ("rule", "proofs of", "verdict")
     for heading in ("rule", "draws", "proved", "refuted", "undecided", *texts[1:]):
         table.add_column(heading, justify="left" if heading in texts else "right")
     for rule in found:
@@ -51,7 +51,9 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
             console.print(f"  broken, for one draw, at {place}")
     console.print(
         f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region named above, "
-        f"rounding included, and say nothing beyond it; the certificate is {folder / CERTIFICATE}."
+        "rounding included, and say nothing beyond it. Every draw was also tried at "
+        f"{found[0].points} fresh points, at training rows and between them, and one that breaks a rule "
+        f"there is refuted. The certificate is {folder / CERTIFICATE}."
     )
     if any(rule.fails for rule in found):
         raise typer.Exit(INFEASIBLE)

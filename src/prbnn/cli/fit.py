@@ -31,7 +31,7 @@ NAMES = {
 
 
 def plan_of(
-    *, inputs: str, drop: str, categories: str, hidden: str, noise: str, **options: Any
+    *, inputs: str, drop: str, hidden: str, noise: str, categories: str = "", **options: Any
 ) -> Plan:
     """A plan from the words of the command line; what cannot be read is told."""
     try:

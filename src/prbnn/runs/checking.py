@@ -64,12 +64,12 @@ class Checked(NamedTuple):
 
     @property
     def examined(self) -> str:
-        """What proofs cover, in a few words."""
+        """What proofs cover, in a few words; rows are training rows."""
         if self.how == "by construction":
             return "every input"
         if self.how != "boxes":
             return "points alone"
-        return "whole region" if self.rows is None else f"{self.rows} training rows"
+        return "whole region" if self.rows is None else f"{self.rows} rows"
 
 
 def check(
@@ -194,23 +194,21 @@ def verdict_of(
     strength: Any, proof: RuleCertificate, fresh: Fresh, place: int, chance: float | None
 ) -> str:
     """One rule in words: the worse of proofs and fresh points, and what they examined."""
-    between = ", between rows too" if proof.rows is not None else ""
-    tried = f"at {fresh.points} fresh points{between}"
     if chance is not None and isinstance(strength, Probable):
         met = "as asked" if chance <= 1 - strength.p else f"asked: {1 - strength.p:.2%}"
-        there = "" if proof.rows is None else f" at {proof.rows} training rows and {tried[3:]}"
+        there = f" at {proof.rows} training rows and fresh points" if proof.rows else ""
         return f"broken with a chance of at most {chance:.2%}{there} ({CONFIDENCE:.0%} sure; {met})"
     if proof.refuted:
         share = f"{proof.refuted / proof.draws:.1%} of draws break it"
         if proof.rows is not None and fresh.away[place]:
-            share += f" ({fresh.away[place]} of them only away from the {proof.rows} training rows)"
+            share += f" ({fresh.away[place]} only away from these rows)"
         return f"{share}, though it is for every draw" if strength == Hard() else share
     if proof.proved == proof.draws:
         if proof.how == "by construction":
             return "proved by construction"
         if proof.rows is None:
             return "proved for every draw"
-        return f"proved at {proof.rows} training rows; no draw breaks it {tried}"
+        return f"proved at {proof.rows} rows; no draw breaks it at fresh points"
     if proof.how not in ("boxes", "by construction"):
-        return f"no draw breaks it {tried}; {proof.how}"
-    return f"no draw breaks it {tried}; {proof.undecided} draws not decided in time"
+        return f"no draw breaks it at fresh points; {proof.how}"
+    return f"no draw breaks it at fresh points; {proof.undecided} draws not decided in time"
