@@ -79,7 +79,7 @@ def told(verdicts: str, rows: int | None, region: str, how: str = "boxes", away:
 
 
 def test_what_is_proved_at_rows_is_not_called_proved_everywhere() -> None:
-    at_rows = "proved at 30 rows; no draw breaks it at fresh points"
+    at_rows = "proved at 30 rows, obeyed at fresh points"
     assert told("PP", 30, "at 30 training rows") == at_rows
     assert told("PP", None, "a in [0, 1]") == "proved for every draw"
     assert told("PP", None, "everywhere", "by construction") == "proved by construction"

@@ -208,7 +208,7 @@ def verdict_of(
             return "proved by construction"
         if proof.rows is None:
             return "proved for every draw"
-        return f"proved at {proof.rows} rows; no draw breaks it at fresh points"
+        return f"proved at {proof.rows} rows, obeyed at fresh points"
     if proof.how not in ("boxes", "by construction"):
         return f"no draw breaks it at fresh points; {proof.how}"
     return f"no draw breaks it at fresh points; {proof.undecided} draws not decided in time"
