@@ -59,7 +59,12 @@ def classes(seed):
     chance = 1 / (1 + np.exp(-(6 * x[:, 0] - 3 + np.sin(5 * x[:, 1]))))
     y = np.where(generator.random(len(x)) < chance, "yes", "no")
     rules = [Increasing("x0"), Compare({"x2": 1}, within={"x2": 0}, by=0.05)]
-    return PRBNNClassifier(MLP((20,)), rules), (x[:400], y[:400], x[400:], y[400:])
+    return PRBNNClassifier(MLP((20,)), rules, categories=["x2"]), (
+        x[:400],
+        y[:400],
+        x[400:],
+        y[400:],
+    )
 
 
 def one(problem, engine, seed):

@@ -143,7 +143,8 @@ def test_an_unknown_activation_names_the_network():
 def test_a_flag_that_does_not_change_is_never_between_its_values():
     layout = Layout(("a",), 2, ("flag",), ("a",), 2)
     rows = np.column_stack([G.normal(size=(40, 2)), np.arange(40) % 2, np.ones(40)])
-    columns = Columns(layout.inputs, layout.targets, rows, G.normal(size=(40, 2)), layout)
+    y = G.normal(size=(40, 2))
+    columns = Columns(layout.inputs, layout.targets, rows, y, layout, categories=("flag",))
     points = sample(Sampling(()), columns, 64)
     assert set(points[:, 2]) <= {0.0, 1.0}
 

@@ -64,6 +64,7 @@ class Estimator(BaseEstimator):
         draws: int = 1000,
         prove: bool | float = False,
         enforce: Enforce = "training",
+        categories: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
@@ -80,6 +81,7 @@ class Estimator(BaseEstimator):
         self.draws = draws
         self.prove = prove
         self.enforce = enforce
+        self.categories = categories
         self.random_state = random_state
         self.verbose = verbose
 
@@ -131,6 +133,7 @@ class Estimator(BaseEstimator):
             seed=seed,
             layout=layout,
             enforce=self.enforce,
+            categories=() if self.categories is None else self.categories,
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None
@@ -287,7 +290,7 @@ class Estimator(BaseEstimator):
     def certify(
         self, seconds: float = 60.0, *, rows: int | None = ROWS, raw: bool = False
     ) -> Certificate:
-        """Decide for each rule and stored draw whether the rule holds everywhere in its region.
+        """Decide for each rule and stored draw whether the rule holds on the set that `region` names.
 
         Proved, refuted with a counterexample, or undecided; see `prbnn.certify.certify`. With
         ``raw=True`` the draws are those of the posterior before any was rejected, and

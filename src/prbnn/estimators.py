@@ -44,10 +44,14 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
-    prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
-        and trains on with counterexamples where most are not; a number is the seconds it may take
+    prove : True stores only draws that are proved to obey the hard rules on the sets that certificate_
+        names (at training rows, for columns that a rule does not name), and trains on with
+        counterexamples where most are not; a number is the seconds it may take
     enforce : "training", or "construction" to build hard limits and shapes into the network, which
         then obeys them whatever its weights are; rules that cannot be built raise
+    categories : columns that take only the values seen in the data; truth values and category types of
+        a data frame need not be named. Every other column is a number: rules are tried and proved
+        between its values, too
     output_names : names of the outputs, for `of=`; taken from the data where it has them
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
@@ -93,6 +97,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         draws: int = 1000,
         prove: bool | float = False,
         enforce: Enforce = "training",
+        categories: Sequence[str] = (),
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -111,6 +116,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             draws=draws,
             prove=prove,
             enforce=enforce,
+            categories=categories,
             random_state=random_state,
             verbose=verbose,
         )
@@ -215,10 +221,14 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     rejection : share of drawn functions that may break a hard rule and be rejected; less of it
         means more pressure and narrower bands; the engine's own if None
     draws : how many functions are stored
-    prove : True stores only draws that are proved to obey the hard rules everywhere in their regions,
-        and trains on with counterexamples where most are not; a number is the seconds it may take
+    prove : True stores only draws that are proved to obey the hard rules on the sets that certificate_
+        names (at training rows, for columns that a rule does not name), and trains on with
+        counterexamples where most are not; a number is the seconds it may take
     enforce : "training", or "construction" to build hard limits and shapes into the network, which
         then obeys them whatever its weights are; rules that cannot be built raise
+    categories : columns that take only the values seen in the data; truth values and category types of
+        a data frame need not be named. Every other column is a number: rules are tried and proved
+        between its values, too
     random_state : seed
     verbose : True shows progress; None shows it in a terminal
 

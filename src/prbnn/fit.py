@@ -66,6 +66,7 @@ def fit(
     sample_weight: Any = None,
     columns: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
     early_stopping: bool = True,
     prove: bool | float = False,
     progress: Callable[[Progress], None] | None = None,
@@ -86,8 +87,12 @@ def fit(
       engine's own
     - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
       of an engine with a fixed number of members or kept draws
-    - ``prove``: True (or seconds) finds as many draws that are proved to obey the hard rules everywhere,
-      training on with counterexamples where most are not; they are ``solution.proof.posterior``
+    - ``categories``: columns that take only the values seen in ``x``; truth values and category types
+      of a data frame need not be named. Every other column is a number, and rules are tried and proved
+      between its values, too
+    - ``prove``: True (or seconds) finds as many draws that are proved to obey the hard rules on the sets
+      that ``solution.proof.certificate`` names, training on with counterexamples where most are not;
+      they are ``solution.proof.posterior``
     - ``enforce``: "training" presses on every rule; "construction" builds the hard ones into the
       network, which then obeys them whatever its weights are, and raises where that cannot be done
 
@@ -114,6 +119,7 @@ def fit(
         outputs=outputs,
         seed=seed,
         enforce=enforce,
+        categories=categories,
     )
     solution = train(
         task,

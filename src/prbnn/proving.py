@@ -40,9 +40,9 @@ def prove(
 ) -> Solution:
     """The solution with a `Proof` of ``count`` draws, or of as many as the budget allows.
 
-    Draws are checked at points, then proved over the whole regions of the hard rules without a
-    tolerance (those are for every draw); what is refuted or undecided is replaced by further draws.
-    Where most are, counterexamples join the points of their rules and training goes on.
+    Draws are checked at points, then proved on the sets that the certificate names, for the hard rules
+    without a tolerance (those are for every draw); what is refuted or undecided is replaced by further
+    draws. Where most are, counterexamples join the points of their rules and training goes on.
     """
     met = built_in(solution.posterior.network)
     hard = [rule for rule in solution.rules if rule.strength.kind == "share"]

@@ -49,6 +49,7 @@ class PRBNNSequenceRegressor(Estimator):
     steps : training budget; 3,000 if None, and twice that from 1,000 sequences on
     batch_size : sequences a step
     points : at how many sequences a rule is tried a step
+    categories : variables and static columns that take only the values seen in the data
     rejection, draws, random_state, verbose : as in `PRBNNRegressor`
 
     Attributes
@@ -90,6 +91,7 @@ class PRBNNSequenceRegressor(Estimator):
         points: int = 32,
         rejection: float | None = None,
         draws: int = 200,
+        categories: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
@@ -105,6 +107,7 @@ class PRBNNSequenceRegressor(Estimator):
             points=points,
             rejection=rejection,
             draws=draws,
+            categories=categories,
             random_state=random_state,
             verbose=verbose,
         )

@@ -122,7 +122,7 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Draws that were proved to obey every hard rule everywhere, and the certificate that says so.
+    """Draws that were proved to obey every hard rule, and the certificate that says on which sets.
 
     - `acceptance`: the share of raw draws that were
     - `rounds`: how often counterexamples joined the points and training went on

@@ -13,6 +13,8 @@ from prbnn.errors import DataError, NotNumbersError
 # of the largest weight, what float32 sums cannot see; and how few and many rows one row may stand for
 NO_WEIGHT = 1e-12
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+# kinds of columns that say of themselves that they are no plain numbers
+CATEGORIES = (nw.Boolean, nw.Categorical, nw.Enum)
 
 
 def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -47,6 +49,30 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
     _check_names(found, "X")
     _check_finite(values, found)
     return values, found
+
+
+def categories_of(x: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Columns that the table itself says are categories: truth values, and category types.
+
+    >>> categories_of({"age": [1, 0], "open": [True, False]}, ("age", "open"))
+    ('open',)
+    """
+    if isinstance(x, Mapping):
+        kinds = [_is_truth(column) for column in x.values()]
+    else:
+        frame = nw.from_native(x, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            kinds = [column.dtype in CATEGORIES for column in frame.iter_columns()]
+        else:
+            kinds = [_is_truth(x)] * len(names)
+    return tuple(name for name, is_one in zip(names, kinds, strict=True) if is_one)
+
+
+def _is_truth(values: Any) -> bool:
+    native = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(native, nw.Series):
+        return native.dtype in CATEGORIES
+    return np.asarray(values).dtype == bool
 
 
 def is_named(x: Any) -> bool:
@@ -127,16 +153,31 @@ def _as_frame(table: Any) -> tuple[np.ndarray, tuple[str, ...]] | None:
         return None
     columns, names = [], []
     for column in frame.iter_columns():
-        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-            raise DataError(
-                f"column {str(column.name)!r} holds {column.dtype}, not numbers; encode it (for "
-                "instance one 0/1 column a category) or leave it out"
-            )
-        columns.append(column.cast(nw.Float64).to_numpy())
+        columns.append(_column(column))
         names.append(str(column.name))
     if not columns:
         raise DataError("X has 0 columns; at least one input is needed (0 feature(s) found)")
     return np.column_stack(columns).astype(np.float64), tuple(names)
+
+
+def _column(column: nw.Series) -> np.ndarray:
+    """Numbers, truth values, and category types whose categories are numbers."""
+    kind = column.dtype
+    try:
+        if kind.is_numeric() or kind in CATEGORIES:
+            return column.cast(nw.Float64).to_numpy()
+    except Exception as error:  # each library has its own for texts that are no numbers
+        if kind.is_numeric() or kind == nw.Boolean:
+            raise
+        raise _not_numbers(column) from error
+    raise _not_numbers(column)
+
+
+def _not_numbers(column: nw.Series) -> DataError:
+    return DataError(
+        f"column {str(column.name)!r} holds {column.dtype}, not numbers; encode it (for instance as one "
+        "column of truth values for each category) or leave it out"
+    )
 
 
 def _check_names(names: tuple[str, ...], what: str) -> None:

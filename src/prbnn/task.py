@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.errors import DataError, KnowledgeError, is_number
+from prbnn.errors import DataError, KnowledgeError, is_number, nearest
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
 from prbnn.inference.laplace import Laplace
@@ -31,7 +31,14 @@ from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.model.scaling import Kind, Scaling, scaling_of, sequence_scaling
 from prbnn.process import computing
-from prbnn.table import check_lengths, check_rows, read_inputs, read_targets, read_weights
+from prbnn.table import (
+    categories_of,
+    check_lengths,
+    check_rows,
+    read_inputs,
+    read_targets,
+    read_weights,
+)
 from prbnn.training import Data, pad, worst_points
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
@@ -123,10 +130,12 @@ def prepare(
     seed: int,
     layout: Layout | None = None,
     enforce: Enforce = "training",
+    categories: Sequence[str] = (),
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet.
 
     ``layout`` says how sequences lie in the rows of ``x`` and ``y``, where they are sequences.
+    ``categories`` are inputs that take only their values, beside those that ``x`` says are categories.
     """
     computing()
     if not (is_number(tempering) and tempering > 0):
@@ -136,6 +145,7 @@ def prepare(
     if enforce not in get_args(Enforce):
         raise ValueError(f"enforce must be 'training' or 'construction', got {enforce!r}")
     table, weight = _table(x, y, columns, outputs, sample_weight)
+    table = replace(table, categories=_categories(x, table.inputs, categories, layout))
     known = named(knowledge)
     engine = engine_of(inference)
     rows, targets, weights = in_order(table.rows, table.targets, weight, merge=layout is None)
@@ -356,6 +366,34 @@ def in_order(
         return x, y, weight
     first = np.flatnonzero(np.r_[True, np.any(whole[1:] != whole[:-1], axis=1)])
     return x[first], y[first], np.add.reduceat(weight, first)
+
+
+def _categories(
+    x: Any, inputs: tuple[str, ...], stated: Sequence[str], layout: Layout | None
+) -> tuple[str, ...]:
+    """Inputs that the user or the table says are categories; of a variable, all its steps."""
+    if isinstance(stated, str):
+        raise DataError(f"categories takes a list of columns, such as [{stated!r}], got {stated!r}")
+    if x is None:
+        if stated:
+            raise DataError(
+                "the values of categories come from the rows, and there are none without x; name the "
+                "values in where instead, such as where=[{'flag': 0}, {'flag': 1}]"
+            )
+        return ()
+    steps: dict[str, tuple[str, ...]] = {}
+    if layout is not None:
+        steps = {
+            name: tuple(inputs[place] for place in layout.observed(name))
+            for name in layout.variables
+        }
+    found = set() if layout is not None else set(categories_of(x, inputs))
+    for name in stated:
+        if name not in inputs and name not in steps:
+            known = (*steps, *layout.static) if layout is not None else inputs
+            raise DataError(f"categories: no column {name!r}{nearest(str(name), known)}")
+        found.update(steps.get(name, (name,)))
+    return tuple(name for name in inputs if name in found)
 
 
 def number(value: float) -> Array:

@@ -125,7 +125,7 @@ def test_other_columns_are_held_at_training_rows() -> None:
     ).rules
     assert found.verdicts == "R"
     assert found.counterexamples[0].point["b"] == pytest.approx(0.3)
-    lower, _, words = boxes(Increasing("a").sampling(given.columns), given.columns, 3)
+    lower, _, words, _ = boxes(Increasing("a").sampling(given.columns), given.columns, 3)
     assert "3 of 9 training rows" in words
     assert len(lower) == 3
 

@@ -180,7 +180,7 @@ def test_a_column_of_two_values_is_swept_between_them_where_only_one_is_named() 
     """The library tries every number from 0 to 0.5, so all of them are to be proved."""
     columns = posterior().columns
     rule = AtLeast(0.0, of="y", where={"flag": (0, 0.5)})
-    lower, upper, _ = boxes(rule.sampling(columns), columns, 4)
+    lower, upper, *_ = boxes(rule.sampling(columns), columns, 4)
     flags = sample(rule.sampling(columns), columns, 64)[:, 2]
     assert lower[:, 2].min() <= flags.min() and flags.max() <= upper[:, 2].max()
 

@@ -78,7 +78,7 @@ def table(outputs: tuple[str, ...], seed: int = 0, rows: int = 40) -> Columns:
         ]
     )
     targets = np.array([3.0, -1.0]) + generator.normal(size=(rows, 2)) * [2.5 + seed, 0.4]
-    return Columns(INPUTS, outputs, inputs, targets[:, : len(outputs)])
+    return Columns(INPUTS, outputs, inputs, targets[:, : len(outputs)], categories=("flag",))
 
 
 def scaled(columns: Columns, kind: Kind) -> Scaling:

@@ -20,8 +20,11 @@ def close(received: Any, expected: Any) -> None:
     np.testing.assert_allclose(received, expected, rtol=1e-12, atol=1e-12)
 
 
-def table() -> Columns:
-    """Two continuous columns, a binary one and a categorical one."""
+CATEGORIES = ("flag", "grade")
+
+
+def table(categories: tuple[str, ...] = CATEGORIES) -> Columns:
+    """Two continuous columns, a binary one and one of three values."""
     generator = np.random.default_rng(3)
     rows = np.column_stack(
         [
@@ -31,7 +34,8 @@ def table() -> Columns:
             generator.choice([1, 2, 5], 80),
         ]
     )
-    return Columns(("x", "load", "flag", "grade"), ("y",), rows, rows[:, :1])
+    names = ("x", "load", "flag", "grade")
+    return Columns(names, ("y",), rows, rows[:, :1], categories=categories)
 
 
 def one_column() -> Columns:
@@ -153,20 +157,60 @@ def test_a_plain_region_takes_the_columns_it_does_not_name_from_the_rows() -> No
     assert np.isin(values[:, 1], columns.rows[:, 1]).mean() >= 0.5
 
 
-@pytest.mark.parametrize("where", [None, {"x": (0, 1)}, {"flag": (0, 1), "grade": (1, 5)}, Box()])
-def test_columns_with_few_values_only_take_observed_ones(where: Any) -> None:
+FEW = [None, {"x": (0, 1)}, {"flag": (0, 1), "grade": (1, 5)}, Box()]
+
+
+@pytest.mark.parametrize("where", FEW)
+def test_categories_only_take_observed_values(where: Any) -> None:
     values = points(where)
     assert set(values[:, 2]) == {0, 1}
     assert set(values[:, 3]) == {1, 2, 5}
 
 
-def test_a_range_of_a_categorical_column_keeps_the_values_inside_it() -> None:
+@pytest.mark.parametrize("where", FEW)
+def test_a_number_is_a_number_however_few_values_it_has(where: Any) -> None:
+    values = points(where, columns=table(categories=()))
+    assert len(set(values[:, 2])) > 50
+    assert len(set(values[:, 3])) > 50
+    assert values[:, 2].min() >= 0 and values[:, 2].max() <= 1
+
+
+@pytest.mark.parametrize("count", [2, 5, 12, 13])
+def test_whole_numbers_in_one_column_are_swept_between_them(count: int) -> None:
+    rows = (np.arange(120) % count).astype(float)[:, None]
+    tried = points(None, 256, Columns(("x",), ("y",), rows, rows))[:, 0]
+    assert len(set(tried)) > 200
+
+
+def test_a_range_of_a_category_keeps_the_values_inside_it() -> None:
     assert set(points({"grade": (2, 5)})[:, 3]) == {2, 5}
+    assert set(points({"grade": (2, 9)})[:, 3]) == {2, 5}
+    assert set(points({"flag": (0.5, 1.5)})[:, 2]) == {1}
+
+
+def test_a_single_number_holds_a_category_though_it_was_never_seen() -> None:
+    assert set(points({"grade": 3})[:, 3]) == {3}
+
+
+def test_a_range_without_a_value_of_its_category_is_refused() -> None:
+    message = refused(lambda: AtLeast(0, where={"grade": (2.5, 4)}, name="floor"))
+    assert message == (
+        "rule 'floor': 'grade' is a category, and none of its values (1, 2, 5) lies from 2.5 to 4; "
+        "state a range that holds some of them, or a single number"
+    )
+
+
+def test_a_slope_along_a_category_is_tried_between_its_values_where_the_region_names_it_too() -> (
+    None
+):
+    rule, columns = Increasing("flag", where={"flag": (0, 1)}), table()
+    shared = rule.sampling(columns).shared(columns)
+    assert len(set(sample(shared, columns, 64)[:, 2])) > 30
 
 
 def test_a_range_stated_beyond_the_values_seen_is_swept() -> None:
     """Ages of 1, 2 and 5 days and a rule up to 9: it must be tried at 9, too."""
-    tried = points({"grade": (2, 9)})[:, 3]
+    tried = points({"grade": (2, 9)}, columns=table(categories=()))[:, 3]
     assert tried.min() == 2
     assert tried.max() == 9
     assert len(set(tried)) > 20

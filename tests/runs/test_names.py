@@ -23,7 +23,9 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("names", [("wind",), ("head, total [m]", "wind"), ('5" pipe', "a, b")])
 def test_a_command_asks_for_the_plan_that_wrote_it(names: tuple[str, ...]) -> None:
-    words = shlex.split(Plan("pump.csv", "flow", drop=names, inputs=names).command("run"))
-    said = {name: words[words.index(f"--{name}") + 1] for name in ("drop", "inputs")}
+    words = shlex.split(
+        Plan("pump.csv", "flow", drop=names, inputs=names, categories=names).command("run")
+    )
+    said = {name: words[words.index(f"--{name}") + 1] for name in ("drop", "inputs", "categories")}
     plan = plan_of(**ASKED, **said)
     assert (plan.drop, plan.inputs) == (names, names)

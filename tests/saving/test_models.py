@@ -46,6 +46,8 @@ from prbnn import (
     StudentT,
     load,
 )
+from prbnn.certify.questions import boxes
+from prbnn.saving.file import read, sealed, write
 from prbnn.solution import History
 
 # short fits say that their budget was spent, and are right
@@ -438,3 +440,28 @@ def test_the_record_can_be_read_by_other_tools(tmp_path):
     assert record["settings"]["network"] == {"type": "MLP", "hidden": [4], "activation": "relu"}
     assert record["data"]["count"] == 24
     assert set(record["written_by"]) == {"prbnn", "jax", "equinox", "numpy", "python"}
+
+
+# ---- categories ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [True, False])
+def test_categories_are_saved_and_earlier_files_keep_what_was_trained(tmp_path, data: bool) -> None:
+    path = tmp_path / "model.prbnn"
+    rule = AtMost(5, where=Box(sun=(0, 1)))
+    model = PRBNNRegressor(
+        MLP((2,)), [rule], tempering=0.2, steps=20, draws=4, categories=["on"], random_state=0
+    ).fit(FRAME, Y)
+    model.save(path, data=data)
+    again = load(path)
+    assert again.categories == ["on"]
+    columns = again.posterior_.columns
+    assert columns.categories == ("on",)
+    assert boxes(rule.sampling(columns), columns, None)[2].endswith("on in {0, 1}")
+    record, tensors = read(path)
+    # as files were before there were categories: columns with few values are listed, and that is all
+    del record["columns"]["categories"], record["parameters"]["categories"]
+    write(path, sealed(record, tensors))
+    earlier = load(path)
+    assert earlier.posterior_.columns.categories == ("on",)
+    assert earlier.categories == ()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -43,12 +44,15 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class RuleCertificate:
-    """One rule on its whole region.
+    """One rule, on the set that `region` names.
 
+    - `region`: the set in words, exactly: intervals, values of categories, and training rows
     - `verdicts`: one letter a draw, P proved, R refuted, U undecided
     - `left`: the share of the region that is not decided, of the worst undecided draw
     - `how`: "boxes", "by construction", or why nothing could be proved
     - `tolerance`: how far below 0 a score may be, in the user's units
+    - `rows`: at how many training rows the columns are held that the rule does not name; nothing is
+      proved between them. None where every column is swept
     """
 
     rule: str
@@ -59,6 +63,7 @@ class RuleCertificate:
     tolerance: float
     how: str
     seconds: float
+    rows: int | None = None
 
     @property
     def draws(self) -> int:
@@ -67,7 +72,7 @@ class RuleCertificate:
 
     @property
     def proved(self) -> int:
-        """Draws that obey everywhere in the region."""
+        """Draws that obey everywhere in the set that `region` names."""
         return self.verdicts.count(PROVED)
 
     @property
@@ -85,7 +90,7 @@ class RuleCertificate:
         return np.array(list(self.verdicts)) == verdict
 
     def chance_of_breaking(self, confidence: float = 0.95) -> float:
-        """An upper bound on the probability that a drawn function breaks the rule somewhere.
+        """An upper bound on the probability that a drawn function breaks the rule in `region`.
 
         Clopper and Pearson's, at the stated confidence, for independent draws that were not chosen by
         this rule; undecided ones count as broken.
@@ -113,7 +118,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether every draw is proved to obey every rule."""
+        """Whether every draw is proved to obey every rule, on the set that the rule's `region` names."""
         return all(rule.proved == rule.draws for rule in self.rules)
 
     @property
@@ -219,9 +224,14 @@ def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
     numbers = {name: float(plain[name]) for name in ("left", "tolerance", "seconds")}
     if not all(math.isfinite(value) for value in numbers.values()):
         raise ValueError("numbers must be finite")
+    how, region = str(plain["how"]), str(plain["region"])
+    if "rows" in plain:
+        rows = None if plain["rows"] is None else int(plain["rows"])
+    else:
+        rows, region = _earlier(region, how)
     return RuleCertificate(
         rule=str(plain["rule"]),
-        region=str(plain["region"]),
+        region=region,
         verdicts=verdicts,
         counterexamples=tuple(
             Counterexample(
@@ -231,9 +241,25 @@ def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
             )
             for each in plain["counterexamples"]
         ),
-        how=str(plain["how"]),
+        how=how,
+        rows=rows,
         **numbers,
     )
+
+
+def _earlier(region: str, how: str) -> tuple[int | None, str]:
+    """Rows and region of a certificate that does not say which columns were taken at values alone.
+
+    >>> _earlier("x in [0, 30]; the others at 7 of 9 training rows", "boxes")[0]
+    7
+    """
+    held = re.search(r"the others at (\d+)", region)
+    if how == "boxes":
+        region += (
+            " (written by an earlier version: a column of at most 2, or of at most 12 whole, values "
+            "only at these; check again to know which)"
+        )
+    return (int(held.group(1)) if held else None), region
 
 
 def _runs(verdicts: str) -> str:

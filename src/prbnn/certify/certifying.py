@@ -41,11 +41,12 @@ def certify(
     tolerance: float = CHECK_TOLERANCE,
     progress: Callable[[str, float], None] | None = None,
 ) -> Certificate:
-    """Decide for each rule and draw whether the rule holds everywhere in its region.
+    """Decide for each rule and draw whether the rule holds on the set that `region` names.
 
     - ``seconds``: for all rules together; what one does not need goes to those after it
-    - ``rows``: columns that a rule does not sweep are held at so many training rows, spread over the
-      table (None: every one); the certificate says so
+    - ``rows``: columns that a rule does not name are held at this many training rows, spread over the
+      table (None: every one). Nothing is proved between rows, and the certificate says so; with
+      ``where=Box(...)`` every column is swept
     - ``tolerance``: how far below 0 a score may be, in the rule's unit
     - ``progress``: told the rule and the share of its draws that is decided
 
@@ -147,6 +148,7 @@ class Certifier:
             tolerance=self.tolerance * asked.unit,
             how="boxes",
             seconds=time.monotonic() - began,
+            rows=asked.rows,
         ), found.seconds
 
 

@@ -23,7 +23,7 @@ from prbnn.knowledge import bounds, comparison, own, shape
 from prbnn.knowledge.drawn import Drawn
 from prbnn.knowledge.expressions import parse
 from prbnn.knowledge.quantities import Output, quantity_of
-from prbnn.knowledge.regions import Columns, Sampling, Sweep
+from prbnn.knowledge.regions import Columns, Sampling, Sweep, Swept, swept
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.scoring import BoundRule, _Bend, _Step
 
@@ -42,7 +42,8 @@ class Question:
     point in the user's units (`known`), and then scored in the network's precision (`bound`). `level`
     is what the rule limits by derivatives, for rules on differences; `bends` says by second ones.
     `lower` and `upper` are its boxes, (boxes, inputs) in the user's units; `swept` are the columns in
-    which some box has a width; `region` says it in words.
+    which some box has a width; `region` says it in words. `rows` is at how many training rows the
+    columns are held that the rule does not sweep, None where it sweeps them all.
     """
 
     rule: Rule
@@ -56,13 +57,14 @@ class Question:
     upper: np.ndarray
     swept: tuple[int, ...]
     region: str
+    rows: int | None
 
 
 def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -> Question:
     """Read a rule; `NotEnclosedError` says why one cannot be proved."""
     if columns.layout is not None:
         raise NotEnclosedError("rules on sequences are not enclosed")
-    lower, upper, region = boxes(rule.sampling(columns), columns, rows)
+    lower, upper, region, held_at = boxes(rule.sampling(columns), columns, rows)
     middle = 0.5 * (lower[:1] + upper[:1])
     bound = rule.bind(columns, scaling, middle).without_margin()
     known = _known(rule, columns, scaling)
@@ -71,11 +73,13 @@ def question(rule: Rule, columns: Columns, scaling: Scaling, rows: int | None) -
     def score(function: Drawn, x: Array) -> Array:
         return jnp.ravel(bound.score(function, x, known(x * scale + shift)))
 
-    swept = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
+    moving = tuple(int(k) for k in np.flatnonzero(np.any(lower < upper, axis=0)))
     bends = isinstance(bound, _Bend)
     level = _by_derivatives(rule, bound, columns, scaling)
     unit = float(bound.unit)
-    return Question(rule, score, known, bound, level, bends, unit, lower, upper, swept, region)
+    return Question(
+        rule, score, known, bound, level, bends, unit, lower, upper, moving, region, held_at
+    )
 
 
 def _by_derivatives(
@@ -104,68 +108,52 @@ def _by_derivatives(
 
 def boxes(
     sampling: Sampling, columns: Columns, rows: int | None
-) -> tuple[np.ndarray, np.ndarray, str]:
-    """The region as boxes in the user's units.
+) -> tuple[np.ndarray, np.ndarray, str, int | None]:
+    """The region as boxes in the user's units, in words, and at how many training rows it is held.
 
     Columns that are neither named nor swept are held at training rows, ``rows`` of them spread over the
-    table (all if None); a column of few values takes each of them.
+    table (all if None); a category takes each of its values in every combination with other ones.
     """
-    parts, words = [], []
+    parts, words, counts = [], [], []
     for sweep in sampling.region or (Sweep(),):
-        part, text = _boxes_of_sweep(sweep, sampling, columns, rows)
-        parts.append(part)
-        words.append(text)
+        read = swept(sweep, sampling, columns)
+        base, count, told = _spread(columns, read.held, rows)
+        parts.append(_boxes_of(read, base, columns))
+        words.append(read.words(told))
+        counts += [count] if read.held else []
     lower, upper = (np.concatenate(ends) for ends in zip(*parts, strict=True))
-    return lower, upper, "; ".join(words)
+    return lower, upper, "; or ".join(words), min(counts) if counts else None
 
 
-def _boxes_of_sweep(
-    sweep: Sweep, sampling: Sampling, columns: Columns, rows: int | None
-) -> tuple[tuple[np.ndarray, np.ndarray], str]:
-    ranges = {name: (low, high) for name, low, high in sweep.ranges}
-    for name in ranges:
-        columns.index(name)
-    if sampling.column is not None:
-        ranges.setdefault(sampling.column, columns.span(sampling.column))
-    if sweep.full or len(columns.inputs) == 1:
-        for name in columns.inputs:
-            ranges.setdefault(name, columns.span(name))
-    held = [name for name in columns.inputs if name not in ranges]
-    base = columns.rows[:1] if not held else _spread(columns, held, rows)
+def _boxes_of(read: Swept, base: np.ndarray, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     lower, upper = base.astype(np.float64).copy(), base.astype(np.float64).copy()
-    for name, (low, high) in ranges.items():
+    for name, (low, high) in read.starts.items():
         index = columns.index(name)
-        if name == sampling.column:
-            low, high = low + sampling.before, high - sampling.after
-            if low > high:
-                raise KnowledgeError(f"the step along {name!r} does not fit in its region")
-        values = columns.values(index) if name != sampling.column else None
-        if values is not None and low < high and values[0] <= low and high <= values[-1]:
-            inside = values[(values >= low) & (values <= high)]
-            # as `prbnn.knowledge.regions.sample` reads it: between values, a single one says nothing
-            if len(inside) > 1:
-                lower, upper = (np.repeat(end, len(inside), axis=0) for end in (lower, upper))
-                each = np.tile(inside, len(lower) // len(inside))
-                lower[:, index], upper[:, index] = each, each
-                continue
-        lower[:, index], upper[:, index] = low, high
-    text = ", ".join(
-        f"{n} in [{a:g}, {b:g}]" if a < b else f"{n} = {a:g}" for n, (a, b) in ranges.items()
-    )
-    if held:
-        of = "" if len(base) == len(np.unique(columns.rows, axis=0)) else f" of {len(columns.rows)}"
-        text = f"{text}{'; ' if text else ''}the others at {len(base)}{of} training rows"
-    return (lower, upper), text
+        if name in read.values:
+            each = read.values[name]
+            lower, upper = (np.repeat(end, len(each), axis=0) for end in (lower, upper))
+            lower[:, index] = upper[:, index] = np.tile(each, len(lower) // len(each))
+        else:
+            lower[:, index], upper[:, index] = low, high
+    return lower, upper
 
 
-def _spread(columns: Columns, held: list[str], rows: int | None) -> np.ndarray:
-    """Distinct training rows, so many of them, evenly over the table."""
+def _spread(
+    columns: Columns, held: tuple[str, ...], rows: int | None
+) -> tuple[np.ndarray, int, str]:
+    """Distinct training rows, ``rows`` of them, evenly over the table; how many these are; and in words.
+
+    Rows that agree in the columns held are one slice, so all are covered by as many as are distinct.
+    """
+    if not held:
+        return np.zeros((1, len(columns.inputs))), 0, ""
     index = [columns.index(name) for name in held]
     _, first = np.unique(columns.rows[:, index], axis=0, return_index=True)
-    first = np.sort(first)
-    if rows is not None and len(first) > rows:
-        first = first[np.linspace(0, len(first) - 1, rows).round().astype(int)]
-    return columns.rows[first]
+    first, total = np.sort(first), len(columns.rows)
+    if rows is None or len(first) <= rows:
+        return columns.rows[first], total, f"{total} training rows"
+    first = first[np.linspace(0, len(first) - 1, rows).round().astype(int)]
+    return columns.rows[first], rows, f"{rows} of {total} training rows"
 
 
 class Rows(np.lib.mixins.NDArrayOperatorsMixin):

@@ -1,4 +1,4 @@
-"""`prbnn check`: every stored draw of a run against every rule, over the rule's whole region."""
+"""`prbnn check`: every stored draw of a run against every rule, and what was examined."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
         console.print("The run was fitted without rules; there is nothing to check.")
         return
     table = Table(header_style="bold")
-    for heading in ("rule", "draws", "proved", "refuted", "undecided", "verdict"):
-        table.add_column(heading, justify="left" if heading in ("rule", "verdict") else "right")
+    texts = ("rule", "proofs of", "verdict")
+    for heading in ("rule", "draws", "proved", "refuted", "undecided", *texts[1:]):
+        table.add_column(heading, justify="left" if heading in texts else "right")
     for rule in found:
         counts = (rule.draws, rule.proved, rule.refuted, rule.undecided)
-        table.add_row(rule.rule, *map(str, counts), rule.verdict)
+        table.add_row(rule.rule, *map(str, counts), rule.examined, rule.verdict)
     console.print(table)
     for rule in found:
         if rule.region:
@@ -53,8 +54,10 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
             place = ", ".join(f"{name} = {value:g}" for name, value in rule.counterexample.items())
             console.print(f"  broken, for one draw, at {place}")
     console.print(
-        f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region, rounding included; "
-        f"the certificate is {folder / CERTIFICATE}."
+        f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region named above, "
+        "rounding included, and say nothing beyond it. Every draw was also tried at "
+        f"{found[0].points} fresh points, at training rows and between them, and one that breaks a rule "
+        f"there is refuted. The certificate is {folder / CERTIFICATE}."
     )
     if any(rule.fails for rule in found):
         raise typer.Exit(INFEASIBLE)

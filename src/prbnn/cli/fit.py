@@ -31,7 +31,9 @@ NAMES = {
 }
 
 
-def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) -> Plan:
+def plan_of(
+    *, inputs: str, drop: str, hidden: str, noise: str, categories: str = "", **options: Any
+) -> Plan:
     """A plan from the words of the command line; what cannot be read is told."""
     try:
         layers = tuple(int(size) for size in names_of(hidden)) or None
@@ -53,6 +55,7 @@ def plan_of(*, inputs: str, drop: str, hidden: str, noise: str, **options: Any) 
         knowledge=None if knowledge is None else str(knowledge),
         inputs=names_of(inputs),
         drop=names_of(drop),
+        categories=names_of(categories),
         hidden=layers,
         noise=noise,
         **options,

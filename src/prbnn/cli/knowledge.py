@@ -38,11 +38,12 @@ def check(
     noise: float | None = None,
     *,
     classes: bool = False,
+    categories: Sequence[str] = (),
 ) -> None:
     """Every rule in words and how the data stand to it; then what is wrong."""
     try:
         read = read_knowledge(knowledge)
-        columns, numbers, classes = _columns(data, targets, drop, classes=classes)
+        columns, numbers, classes = _columns(data, targets, drop, categories, classes=classes)
         rules = named(read.rules)
         found, problems = standings(rules, columns, numbers, read.units)
         audited = None
@@ -84,7 +85,7 @@ def new(
     if out.exists():
         _refuse(f"{out} is there already; choose another name with --out, or move it away")
     try:
-        columns, _, _ = _columns(data, targets, drop, classes=classes)
+        columns, _, _ = _columns(data, targets, drop, (), classes=classes)
     except DataError as error:
         _refuse(str(error))
     write_whole(out, starter(columns, str(data), str(out)).encode())
@@ -109,7 +110,12 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _columns(
-    path: Path, targets: Sequence[str], drop: Sequence[str], *, classes: bool
+    path: Path,
+    targets: Sequence[str],
+    drop: Sequence[str],
+    categories: Sequence[str],
+    *,
+    classes: bool,
 ) -> tuple[Columns, list[int], bool]:
     """The table as a fit would read it, the numbers of its rows, and whether its target is of classes.
 
@@ -133,7 +139,13 @@ def _columns(
     if len(numbers.rows) < 2:
         raise DataError(f"{path}: at least 2 complete rows are needed, found {len(numbers.rows)}")
     places = np.flatnonzero(there)[numbers.rows]
-    columns = Columns(numbers.names, outputs, numbers.values, values[places])
+    columns = Columns(
+        numbers.names,
+        outputs,
+        numbers.values,
+        values[places],
+        categories=encoding.categories(categories),
+    )
     return columns, [int(place) + 1 for place in places], classes
 
 
@@ -161,7 +173,7 @@ def _told(
     """One rule as a few lines."""
     lines = {
         "says": _says(rule, columns),
-        "where": _region(rule.region),
+        "where": _region(rule.region, columns),
         "strength": str(rule.strength),
         "data": "does not fit, see below" if seen is None else seen.words,
         "audit": None if against is None else against.words,
@@ -185,19 +197,26 @@ def _says(rule: Rule, columns: Columns) -> str:
     return f"{rule.describe()}{rule.when}"
 
 
-def _region(region: Sequence[Sweep]) -> str:
+def _region(region: Sequence[Sweep], columns: Columns) -> str:
     if not region:
         return "wherever the data are"
-    return ", or ".join(_box(box) for box in region)
+    return ", or ".join(_box(box, columns) for box in region)
 
 
-def _box(box: Sweep) -> str:
-    ranges = [
-        f"{column} = {low:g}" if low == high else f"{low:g} <= {column} <= {high:g}"
-        for column, low, high in box.ranges
-    ]
+def _box(box: Sweep, columns: Columns) -> str:
+    ranges = [_range(column, low, high, columns) for column, low, high in box.ranges]
     listed = " and ".join(ranges) or "wherever the data are"
     return f"{listed}, the full box of all columns" if box.full else listed
+
+
+def _range(column: str, low: float, high: float, columns: Columns) -> str:
+    if low == high:
+        return f"{column} = {low:g}"
+    # a rule that does not fit the columns is told below
+    values = columns.values_in(column, low, high) if column in columns.inputs else None
+    if values is None:
+        return f"{low:g} <= {column} <= {high:g}"
+    return f"{column} in {{{', '.join(f'{value:g}' for value in values)}}}"
 
 
 def _tell(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
@@ -229,7 +248,7 @@ def _record(
             {
                 "name": rule.label,
                 "says": _says(rule, columns),
-                "where": _region(rule.region),
+                "where": _region(rule.region, columns),
                 "strength": str(rule.strength),
                 "because": rule.because,
                 "data": None if seen is None else asdict(seen),

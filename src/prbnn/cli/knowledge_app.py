@@ -18,6 +18,12 @@ Target = Annotated[
     list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
 ]
 Drop = Annotated[str, typer.Option(help=f"Columns to leave out, {COMMAS}.")]
+Categories = Annotated[
+    str,
+    typer.Option(
+        help=f"Columns of numbers that take only the values seen, {COMMAS}; text always does."
+    ),
+]
 Classes = Annotated[bool, typer.Option("--classes", help="The target's numbers are classes.")]
 
 
@@ -27,6 +33,7 @@ def check(
     data: Annotated[Path, typer.Argument(help="The table it speaks of, CSV or Parquet.")],
     target: Target = None,
     drop: Drop = "",
+    categories: Categories = "",
     classes: Classes = False,
     noise: Annotated[
         float | None,
@@ -43,7 +50,16 @@ def check(
     """
     from prbnn.cli.knowledge import check as run
 
-    run(knowledge, data, target or [], names_of(drop), json, noise, classes=classes)
+    run(
+        knowledge,
+        data,
+        target or [],
+        names_of(drop),
+        json,
+        noise,
+        classes=classes,
+        categories=names_of(categories),
+    )
 
 
 @knowledge_app.command()

@@ -91,6 +91,12 @@ def fit(
         typer.Option(help=f"Input columns, {COMMAS}; all but the target if left out."),
     ] = "",
     drop: Annotated[str, typer.Option(help=f"Columns to leave out, {COMMAS}.")] = "",
+    categories: Annotated[
+        str,
+        typer.Option(
+            help=f"Columns of numbers that take only the values seen, {COMMAS}; text always does."
+        ),
+    ] = "",
     missing: Annotated[
         Missing, typer.Option(help="Missing values: tell, drop those rows, or fill in the middle.")
     ] = Missing.error,
@@ -132,6 +138,7 @@ def fit(
         knowledge=knowledge,
         inputs=inputs,
         drop=drop,
+        categories=categories,
         missing=missing.value,
         classes=classes,
         hidden=hidden,

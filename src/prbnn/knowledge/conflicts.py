@@ -22,7 +22,7 @@ from prbnn.knowledge.claims import (
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.own import Combined
-from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample
+from prbnn.knowledge.regions import Columns, Sampling, Sweep, sample, swept
 from prbnn.knowledge.rules import Rule, named
 from prbnn.knowledge.strengths import Hard, OnAverage, Probable
 from prbnn.knowledge.webs import Program, web
@@ -72,8 +72,9 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     listed = [rule for rule in named(rules) if not isinstance(rule.strength, OnAverage)]
     for rule in listed:
         with naming(rule):
-            swept = [column for box in rule.region for column, _, _ in box.ranges]
-            for column in (*swept, *_moved([rule], columns)):
+            for box in rule.region:
+                swept(box, Sampling(rule.region), columns)
+            for column in _moved([rule], columns):
                 columns.index(column)
     binding = [rule for rule in listed if _share(rule) is not None]
     found = _search(binding, columns)
@@ -314,7 +315,7 @@ def _points(
     }
     most = max(MOST_REGIONS, REGIONS_PER_BOX * len(boxes))
     regions: dict[Sweep, None] = {}
-    for overlap in _overlaps(sorted(boxes, key=repr)):
+    for overlap in _overlaps(sorted(boxes, key=repr), columns):
         regions[overlap] = None
         if len(regions) == most:
             break
@@ -324,34 +325,40 @@ def _points(
         yield sample(Sampling((box,)), columns, each)
 
 
-def _overlaps(boxes: Sequence[Sweep]) -> Iterator[Sweep]:
+def _overlaps(boxes: Sequence[Sweep], columns: Columns) -> Iterator[Sweep]:
     """Where one, two or three of the boxes overlap; boxes apart are not asked about by threes."""
     for box in boxes:
-        found = _overlap([box])
+        found = _overlap([box], columns)
         if found is not None:
             yield found
     partners: dict[int, list[int]] = {}
     for first, second in combinations(range(len(boxes)), 2):
-        found = _overlap([boxes[first], boxes[second]])
+        found = _overlap([boxes[first], boxes[second]], columns)
         if found is not None:
             partners.setdefault(first, []).append(second)
             yield found
     for first, others in partners.items():
         for second, third in combinations(others, 2):
-            found = _overlap([boxes[first], boxes[second], boxes[third]])
+            found = _overlap([boxes[first], boxes[second], boxes[third]], columns)
             if found is not None:
                 yield found
 
 
-def _overlap(boxes: Sequence[Sweep]) -> Sweep | None:
+def _overlap(boxes: Sequence[Sweep], columns: Columns) -> Sweep | None:
     ranges: dict[str, tuple[float, float]] = {}
     for box in boxes:
         for column, low, high in box.ranges:
             before = ranges.get(column, (-np.inf, np.inf))
             ranges[column] = (max(before[0], low), min(before[1], high))
-    if any(low > high for low, high in ranges.values()):
+    if any(_is_empty(column, *ends, columns) for column, ends in ranges.items()):
         return None
     return Sweep(
         tuple((column, low, high) for column, (low, high) in sorted(ranges.items())),
         any(box.full for box in boxes),
     )
+
+
+def _is_empty(column: str, low: float, high: float, columns: Columns) -> bool:
+    """Whether a range holds no number, or none of the values of a category."""
+    values = columns.values_in(column, low, high) if low < high else None
+    return low > high or (values is not None and not len(values))

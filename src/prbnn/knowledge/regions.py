@@ -13,7 +13,6 @@ from prbnn.errors import KnowledgeError, nearest
 from prbnn.knowledge.layout import Layout
 
 Interval = tuple[str, float, float]
-FEW_VALUES = 12
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,9 @@ def settled_where(where: Where) -> Where:
 class Columns:
     """The training table a rule is read against: names and values of inputs and outputs.
 
-    `layout` says how sequences lie in its rows, where they are sequences.
+    `layout` says how sequences lie in its rows, where they are sequences. `categories` are the inputs
+    that take only the values seen in the rows, because the user or the table says so; every other
+    column is a number, whatever its values look like.
     """
 
     inputs: tuple[str, ...]
@@ -136,6 +137,7 @@ class Columns:
     rows: np.ndarray
     targets: np.ndarray
     layout: Layout | None = None
+    categories: tuple[str, ...] = ()
 
     @cached_property
     def distinct(self) -> np.ndarray:
@@ -154,11 +156,15 @@ class Columns:
         return self.inputs.index(column)
 
     def values(self, index: int) -> np.ndarray | None:
-        """The values of a binary or categorical column; None for a continuous one."""
-        found = np.unique(self.rows[:, index])
-        whole = np.all(found == np.round(found))
-        few = len(found) <= 2 or (whole and len(found) <= min(FEW_VALUES, len(self.rows) // 4))
-        return found if few and len(found) < len(self.rows) else None
+        """The values of a category, in order; None for a number."""
+        if self.inputs[index] not in self.categories:
+            return None
+        return np.unique(self.rows[:, index])
+
+    def values_in(self, column: str, low: float, high: float) -> np.ndarray | None:
+        """The values of a category from ``low`` to ``high``, perhaps none; None for a number."""
+        values = self.values(self.index(column))
+        return None if values is None else values[(values >= low) & (values <= high)]
 
     def span(self, column: str) -> tuple[float, float]:
         """Lowest and highest training value of a column."""
@@ -182,12 +188,81 @@ class Sampling:
         """The same points without a column of their own, where the region sweeps it anyway."""
         if self.column is None or self.before or self.after:
             return self
-        columns.index(self.column)
+        if columns.values(columns.index(self.column)) is not None:
+            # a slope is tried between the values of a category, other rules only at them
+            return self
         boxes = self.region or (Sweep(),)
         swept = len(columns.inputs) == 1 or all(
             box.full or any(name == self.column for name, _, _ in box.ranges) for box in boxes
         )
         return Sampling(self.region) if swept else self
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """One box of a region as it is read against a table, by training, checks and proofs alike.
+
+    `ranges` are intervals as they are stated, `starts` the same less the steps that the rule takes;
+    `values` are those of categories, `held` the columns that come from training rows.
+    """
+
+    ranges: dict[str, tuple[float, float]]
+    starts: dict[str, tuple[float, float]]
+    values: dict[str, np.ndarray]
+    held: tuple[str, ...]
+
+    def words(self, rows: str) -> str:
+        """The set, exactly; ``rows`` says at which training rows the other columns are held."""
+        parts = [
+            f"{name} in {{{', '.join(map(exact, self.values[name]))}}}"
+            if name in self.values
+            else f"{name} in [{exact(low)}, {exact(high)}]"
+            if low < high
+            else f"{name} = {exact(low)}"
+            for name, (low, high) in self.ranges.items()
+        ]
+        if len(self.values) > 1:
+            parts[-1] += " (categories in every combination)"
+        said = ", ".join(parts)
+        if not self.held:
+            return said
+        return f"{said}; the others at {rows}" if said else f"at {rows}"
+
+
+def exact(value: float) -> str:
+    """A number with all its digits, so that nothing is claimed beyond it.
+
+    >>> exact(30.0), exact(0.1234567)
+    ('30', '0.1234567')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
+def swept(box: Sweep, sampling: Sampling, columns: Columns) -> Swept:
+    """Which columns of a box are swept over intervals or values, and which come from the rows."""
+    ranges = {column: (low, high) for column, low, high in box.ranges}
+    for column in ranges:
+        columns.index(column)
+    if sampling.column is not None and sampling.column not in ranges:
+        ranges[sampling.column] = columns.span(sampling.column)
+    if box.full or len(columns.inputs) == 1:
+        for column in columns.inputs:
+            ranges.setdefault(column, columns.span(column))
+    starts, values = dict(ranges), {}
+    for column, (low, high) in ranges.items():
+        if column == sampling.column:
+            starts[column] = _shrink(column, low, high, sampling)
+        elif low < high and (found := columns.values_in(column, low, high)) is not None:
+            if not len(found):
+                seen = columns.values(columns.index(column))
+                raise KnowledgeError(
+                    f"{column!r} is a category, and none of its values "
+                    f"({', '.join(map(exact, [] if seen is None else seen))}) lies from {low:g} to "
+                    f"{high:g}; state a range that holds some of them, or a single number"
+                )
+            values[column] = found
+    held = tuple(column for column in columns.inputs if column not in ranges)
+    return Swept(ranges, starts, values, held)
 
 
 def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> np.ndarray:
@@ -207,38 +282,23 @@ def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> n
 
 
 def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, seed: int):
-    ranges = {column: (low, high) for column, low, high in box.ranges}
-    for column in ranges:
-        columns.index(column)
-    if sampling.column is not None and sampling.column not in ranges:
-        ranges[sampling.column] = columns.span(sampling.column)
-    if box.full or len(columns.inputs) == 1:
-        for column in columns.inputs:
-            ranges.setdefault(column, columns.span(column))
-    stated = len(ranges) == len(columns.inputs)
-    points = np.zeros((count, len(ranges))) if stated else _between_rows(columns, count, seed)
-    swept = [column for column, (low, high) in ranges.items() if low < high]
-    unit = _unit_points(len(swept), count, seed)
-    for position, (column, (low, high)) in enumerate(
-        sorted(ranges.items(), key=lambda item: item[0] not in swept)
-    ):
+    read = swept(box, sampling, columns)
+    points = (
+        _between_rows(columns, count, seed)
+        if read.held
+        else np.zeros((count, len(columns.inputs)), np.float64)
+    )
+    moving = [column for column, (low, high) in read.ranges.items() if low < high]
+    unit = dict(zip(moving, _unit_points(len(moving), count, seed).T, strict=True))
+    for column, (low, high) in read.starts.items():
         index = columns.index(column)
-        if column == sampling.column:
-            low, high = _shrink(column, low, high, sampling)
-        if column not in swept:
-            points[:, index] = low
-            continue
-        values = columns.values(index)
-        inside = None
-        # a range stated beyond the values seen asks about values in between and beyond, too
-        if values is not None and values[0] <= low and high <= values[-1]:
-            inside = values[(values >= low) & (values <= high)]
-        if inside is not None and len(inside) > 1 and column != sampling.column:
-            points[:, index] = inside[
-                np.minimum((unit[:, position] * len(inside)).astype(int), len(inside) - 1)
+        if column in read.values:
+            each = read.values[column]
+            points[:, index] = each[
+                np.minimum((unit[column] * len(each)).astype(int), len(each) - 1)
             ]
         else:
-            points[:, index] = low + (high - low) * unit[:, position]
+            points[:, index] = low + (high - low) * unit[column] if column in unit else low
     return points
 
 
@@ -282,7 +342,7 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     """Training rows, and (every second one) points between two of them.
 
     A full box over many columns is nearly all empty space; rows and the segments between rows stay
-    where the data are. Columns with few values are taken from one row, never interpolated.
+    where the data are. Categories are taken from one row, never interpolated.
     """
     generator = np.random.default_rng(seed)
     # whatever the order of the table, the same points
@@ -291,12 +351,10 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     second = rows[generator.integers(len(rows), size=count)]
     share = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
     points = first + share * (second - first)
-    steps = 0
     if columns.layout is not None:
-        # observed steps mix as they are; what was not observed in the first is not in a mixture
-        steps = columns.layout.history * len(columns.layout.variables)
+        # what was not observed in the first is not in a mixture
         points[:, -1] = first[:, -1]
-    for index in range(steps, len(columns.inputs)):
-        if columns.values(index) is not None:
-            points[:, index] = first[:, index]
+    for name in columns.categories:
+        index = columns.index(name)
+        points[:, index] = first[:, index]
     return np.array(points, dtype=np.float64)

@@ -11,6 +11,7 @@ from prbnn.knowledge.bounds import AtLeast, Between
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.file import write_knowledge
 from prbnn.knowledge.located import one_line
+from prbnn.knowledge.looks import few_values
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.shape import Decreasing, Increasing
@@ -42,7 +43,7 @@ def _table(columns: Columns) -> Iterator[str]:
     names = [*columns.inputs, *columns.outputs]
     width = max(len(name) for name in names)
     for name, values in zip(names, np.column_stack([columns.rows, columns.targets]).T, strict=True):
-        few = None if name in columns.outputs else columns.values(columns.index(name))
+        few = None if name in columns.outputs else few_values(columns, columns.index(name))
         seen = (
             f"{values.min():g} to {values.max():g}"
             if few is None
@@ -72,7 +73,7 @@ def _candidates(columns: Columns) -> Iterator[str]:
         yield ""
         yield f"  # {target} and {name}: {found}{'' if found.clear else ', too little to tell'}"
         start, end = wide(*columns.span(name))
-        few = columns.values(columns.index(name))
+        few = few_values(columns, columns.index(name))
         if few is not None and len(few) == 2:
             low, high = ({name: _tidy(value)} for value in few)
             if found.slope > 0:

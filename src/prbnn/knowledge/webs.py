@@ -147,6 +147,9 @@ def _grid(rules: Sequence[Rule], columns: Columns, column: str) -> np.ndarray:
     ]
     low, high = min([low, *(r[0] for r in ranges)]), max([high, *(r[1] for r in ranges)])
     seen = columns.values(columns.index(column))
+    if seen is not None:
+        # a range of a category means its values; a single number is one, seen or not
+        ranges = [(start, end) for start, end in ranges if start == end]
     values = [np.linspace(low, high, GRID) if seen is None else seen, np.ravel(ranges)]
     for quantity in {claim.quantity for rule in rules for claim in claims_of(rule, columns)}:
         if quantity.kind == "change" and quantity.column == column and quantity.width:

@@ -18,7 +18,7 @@ from prbnn.errors import DataError
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
 from prbnn.knowledge.families import each_rule
-from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.regions import Columns, sample
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Kind
 from prbnn.model.built import built_in
@@ -248,6 +248,22 @@ class Posterior:
         ]
         return Check(*np.moveaxis(np.concatenate(parts), 1, 0))
 
+    def worst_points(self, rule: Rule, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where each draw scores lowest, (draws, inputs) in the user's units, and the score there.
+
+        Among the points that `bind` with this seed checks, in the rule's unit.
+        """
+        knowledge = self.bind([rule], seed=seed)
+        pool = sample(
+            rule.sampling(self.columns).shared(self.columns), self.columns, self._check_points, seed
+        )
+        parts = [
+            np.asarray(_lowest(self._model, draws, knowledge))[:keep]
+            for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
+        ]
+        places, scores = np.concatenate(parts).T
+        return pool[places.astype(int)], scores.astype(np.float64)
+
     def condition(
         self,
         rules: Sequence[Rule],
@@ -425,6 +441,20 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
 
     # a few draws at a time: hidden layers at thousands of points take memory
+    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
+
+
+@eqx.filter_jit
+def _lowest(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
+    """(draws, 2): at which point the one rule's score is lowest, and the score."""
+    network, likelihood, size = model
+
+    def one(vector: Array) -> Array:
+        drawn = response(network, likelihood, vector[:size], vector[size:])
+        lowest = jnp.min(knowledge.scores(drawn)[0], axis=1)
+        place = jnp.argmin(lowest)
+        return jnp.stack([place.astype(lowest.dtype), lowest[place]])
+
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
 
 

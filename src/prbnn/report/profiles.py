@@ -13,6 +13,7 @@ from prbnn.errors import KnowledgeError
 from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outside
 from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.expressions import parse
+from prbnn.knowledge.looks import few_values
 from prbnn.knowledge.regions import Columns, Region
 from prbnn.knowledge.rules import Rule
 from prbnn.posterior.draws import Posterior
@@ -57,7 +58,7 @@ def typical_row(columns: Columns) -> np.ndarray:
     """Medians of the training rows; of columns with few values, the most common one."""
     row = np.median(columns.rows, axis=0)
     for index in range(len(row)):
-        if columns.values(index) is not None:
+        if few_values(columns, index) is not None:
             found, count = np.unique(columns.rows[:, index], return_counts=True)
             row[index] = found[np.argmax(count)]
     return row
@@ -65,7 +66,7 @@ def typical_row(columns: Columns) -> np.ndarray:
 
 def path(columns: Columns, rules: Sequence[Rule], column: int) -> np.ndarray:
     """Values to try of a column: its few values, or a grid over the data and the rules' regions."""
-    few = columns.values(column)
+    few = few_values(columns, column)
     if few is not None:
         return few
     low, high = columns.span(columns.inputs[column])
@@ -94,7 +95,7 @@ def profile(
     return Profile(
         column=column,
         rows=rows,
-        few_values=posterior.columns.values(column) is not None,
+        few_values=few_values(posterior.columns, column) is not None,
         mean=functions.mean(axis=0),
         low=low,
         high=high,

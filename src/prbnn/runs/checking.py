@@ -1,20 +1,36 @@
-"""Stored draws against the rules of a run: proofs over whole regions, and fresh points beside them."""
+"""Stored draws against the rules of a run: proofs, and fresh points of the regions beside them.
+
+A rule's region is one thing: the columns that it names over their ranges, and the others at training
+rows and between any two of them. Fresh points are drawn from all of it. A proof covers what
+`RuleCertificate.region` names: all of it where every column is swept, the slices at training rows where
+some are not. The worse verdict wins: a draw that breaks a rule at a fresh point is refuted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prbnn.certify import Certificate, RuleCertificate, certify
-from prbnn.certify.certificate import NewerCertificateError, read_plain
-from prbnn.certify.certifying import ROWS
+from prbnn.certify.certificate import (
+    PROVED,
+    REFUTED,
+    UNDECIDED,
+    Counterexample,
+    NewerCertificateError,
+    read_plain,
+)
+from prbnn.certify.certifying import KEPT, ROWS
 from prbnn.disk import write_whole
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import CertificateError, DataError
+from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, Probable
+from prbnn.posterior.draws import Posterior
 from prbnn.runs.belonging import RUN, certificate_bytes, read_record
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.run import Run
@@ -27,9 +43,11 @@ CONFIDENCE = 0.95
 class Checked(NamedTuple):
     """One rule, in the user's units.
 
-    `proved`, `refuted` and `undecided` count stored draws over the whole `region`; `broken` those that
-    break it at one of `points` fresh points, by no more than `worst`. `chance` bounds, at 95 %
-    confidence, the probability that a drawn function breaks the rule (None unless it is for most).
+    `proved`, `refuted` and `undecided` count stored draws. Proofs are of the set that `region` names,
+    at `rows` training rows where the rule does not name every column (None where it does, or sweeps
+    them). `broken` draws break the rule at one of `points` fresh points, by no more than `worst`; they
+    are among the refuted. `chance` bounds, at 95 % confidence, the probability that a drawn function
+    breaks the rule there (None unless it is for most).
     """
 
     rule: str
@@ -39,6 +57,7 @@ class Checked(NamedTuple):
     undecided: int
     seconds: float
     region: str
+    rows: int | None
     how: str
     counterexample: Mapping[str, float] | None
     broken: int
@@ -51,7 +70,16 @@ class Checked(NamedTuple):
     @property
     def fails(self) -> bool:
         """Whether a draw breaks a rule that is for every draw."""
-        return self.for_every_draw and bool(self.refuted or self.broken)
+        return self.for_every_draw and bool(self.refuted)
+
+    @property
+    def examined(self) -> str:
+        """What proofs cover, in a few words; rows are training rows."""
+        if self.how == "by construction":
+            return "every input"
+        if self.how != "boxes":
+            return "points alone"
+        return "whole region" if self.rows is None else f"{self.rows} rows"
 
 
 def check(
@@ -66,12 +94,7 @@ def check(
     earlier_certificate(run)
     if not rules:
         return [], None
-    bound = posterior.bind(rules, seed=FRESH_SEED)
-    found = posterior.check(rules, bound)
-    broken = found.broken(CHECK_TOLERANCE).sum(axis=0)
-    worst = np.maximum(0.0, -found.worst.min(axis=0)) * bound.units
-    points = bound.pool
-    certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
+    certificate, fresh = _decide(posterior, rules, seconds, rows, progress)
     chances = _chances(model, rules, seconds, rows)
     checked = [
         Checked(
@@ -82,18 +105,79 @@ def check(
             undecided=proof.undecided,
             seconds=round(proof.seconds, 3),
             region=proof.region,
+            rows=proof.rows,
             how=proof.how,
             counterexample=dict(proof.counterexamples[0].point) if proof.counterexamples else None,
-            broken=int(count),
-            worst=float(depth),
-            points=points,
+            broken=int(fresh.broken[place]),
+            worst=float(fresh.worst[place]),
+            points=fresh.points,
             chance=chances.get(rule.label),
-            verdict=_verdict(rule.strength, proof, int(count), chances.get(rule.label)),
+            verdict=verdict_of(rule.strength, proof, fresh, place, chances.get(rule.label)),
             for_every_draw=rule.strength == Hard(),
         )
-        for rule, proof, count, depth in zip(rules, certificate.rules, broken, worst, strict=True)
+        for place, (rule, proof) in enumerate(zip(rules, certificate.rules, strict=True))
     ]
     return checked, certificate
+
+
+class Fresh(NamedTuple):
+    """What fresh points show of each rule: draws that break it, those of them that are proved at the
+    rows of the proof, how far at worst; and how many points there are."""
+
+    broken: np.ndarray
+    away: np.ndarray
+    worst: np.ndarray
+    points: int
+
+
+def _decide(
+    posterior: Posterior,
+    rules: Sequence[Rule],
+    seconds: float,
+    rows: int | None,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[Certificate, Fresh]:
+    """Proofs, and what fresh points of the whole regions say; draws that break a rule are refuted."""
+    bound = posterior.bind(rules, seed=FRESH_SEED)
+    found = posterior.check(rules, bound)
+    broken = found.broken(CHECK_TOLERANCE)
+    depth = np.maximum(0.0, -found.worst.min(axis=0)) * bound.units
+    certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
+    proved = np.stack([proof.mask(PROVED) for proof in certificate.rules], axis=1)
+    away = (proved & broken).sum(axis=0)
+    fresh = Fresh(broken.sum(axis=0), away, depth, bound.pool)
+    judged = tuple(
+        _refuted(proof, broken[:, place], posterior, rules[place], bound.units[place])
+        for place, proof in enumerate(certificate.rules)
+    )
+    return replace(certificate, rules=judged), fresh
+
+
+def _refuted(
+    proof: RuleCertificate, broken: np.ndarray, posterior: Posterior, rule: Rule, unit: float
+) -> RuleCertificate:
+    """The verdicts with those draws refuted that break the rule at a fresh point, and where."""
+    new = np.flatnonzero(broken & ~proof.mask(REFUTED))
+    if not len(new):
+        return proof
+    verdicts = "".join(
+        REFUTED if bad else letter for letter, bad in zip(proof.verdicts, broken, strict=True)
+    )
+    told = new[: max(0, KEPT - len(proof.counterexamples))]
+    further = []
+    if len(told):
+        points, scores = posterior.take(told).worst_points(rule, seed=FRESH_SEED)
+        names = posterior.columns.inputs
+        further = [
+            Counterexample(
+                int(draw), dict(zip(names, map(float, point), strict=True)), float(score)
+            )
+            for draw, point, score in zip(told, points, scores * unit, strict=True)
+            if np.isfinite(score)
+        ]
+    examples = sorted((*proof.counterexamples, *further), key=lambda each: each.draw)
+    left = proof.left if UNDECIDED in verdicts else 0.0
+    return replace(proof, verdicts=verdicts, counterexamples=tuple(examples), left=left)
 
 
 def earlier_certificate(run: Run) -> str | None:
@@ -135,22 +219,29 @@ def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[
     most = [rule for rule in rules if rule.strength.kind == "probable functions"]
     if not most:
         return {}
-    found = certify(model.raw_posterior_, most, seconds, rows=rows)
+    found, _ = _decide(model.raw_posterior_, most, seconds, rows)
     return {rule.rule: rule.chance_of_breaking(CONFIDENCE) for rule in found.rules}
 
 
-def _verdict(strength: Any, proof: RuleCertificate, broken: int, chance: float | None) -> str:
+def verdict_of(
+    strength: Any, proof: RuleCertificate, fresh: Fresh, place: int, chance: float | None
+) -> str:
+    """One rule in words: the worse of proofs and fresh points, and what they examined."""
     if chance is not None and isinstance(strength, Probable):
         met = "as asked" if chance <= 1 - strength.p else f"asked: {1 - strength.p:.2%}"
-        return f"broken with a chance of at most {chance:.2%} ({CONFIDENCE:.0%} sure; {met})"
-    if proof.proved == proof.draws:
-        return (
-            "proved by construction" if proof.how == "by construction" else "proved for every draw"
-        )
-    bad = max(proof.refuted, broken)
-    if bad:
-        share = f"{bad / proof.draws:.1%} of draws break it"
+        there = f" at {proof.rows} training rows and fresh points" if proof.rows else ""
+        return f"broken with a chance of at most {chance:.2%}{there} ({CONFIDENCE:.0%} sure; {met})"
+    if proof.refuted:
+        share = f"{proof.refuted / proof.draws:.1%} of draws break it"
+        if proof.rows is not None and fresh.away[place]:
+            share += f" ({fresh.away[place]} only away from these rows)"
         return f"{share}, though it is for every draw" if strength == Hard() else share
+    if proof.proved == proof.draws:
+        if proof.how == "by construction":
+            return "proved by construction"
+        if proof.rows is None:
+            return "proved for every draw"
+        return f"proved at {proof.rows} rows, obeyed at fresh points"
     if proof.how not in ("boxes", "by construction"):
         return f"no draw breaks it at fresh points; {proof.how}"
     return f"no draw breaks it at fresh points; {proof.undecided} draws not decided in time"

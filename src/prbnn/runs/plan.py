@@ -14,6 +14,7 @@ from prbnn.tables.encoding import Missing, checked
 class Plan:
     """Everything that decides a run: the same plan on the same file makes the same models.
 
+    - `categories`: columns of numbers that take only the values seen; text and yes/no always do
     - `classes`: the target's values are classes even where they are numbers
     - `held_out`: share of the rows that judge the model and do not train it
     - `plain`: whether the same network without knowledge is fitted beside it
@@ -36,6 +37,7 @@ class Plan:
     plain: bool = True
     prove: bool = False
     seed: int = 0
+    categories: tuple[str, ...] = ()
 
     def command(self, out: str) -> str:
         """The command line that makes this run again.

@@ -49,6 +49,11 @@ class Prepared:
     fingerprint: str
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """Inputs that take only their values."""
+        return self.encoding.categories(self.plan.categories)
+
+    @property
     def is_classes(self) -> bool:
         """Whether the target is a class."""
         return self.targets.dtype.kind not in "f"
@@ -85,7 +90,8 @@ def prepare(plan: Plan) -> Prepared:
         if len(np.unique(target)) == 2:
             notes.append(f"{plan.target!r} has two values and is fitted as a number; see --classes")
     outputs, values = outputs_of(plan.target, target)
-    columns = Columns(numbers.names, outputs, numbers.values, values)
+    categories = encoding.categories(plan.categories)
+    columns = Columns(numbers.names, outputs, numbers.values, values, categories=categories)
     rules, units = _knowledge(plan, encoding, columns, [str(name) for name in frame.columns])
     known = (*numbers.names, *outputs, plan.target)
     strange = [name for name in units if name not in known]

@@ -212,6 +212,7 @@ def _estimator(
         "steps": plan.steps,
         "draws": plan.draws,
         "prove": plan.prove and bool(rules),
+        "categories": prepared.categories,
         "random_state": plan.seed,
         "verbose": verbose,
     }

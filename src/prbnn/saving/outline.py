@@ -1,4 +1,4 @@
-"""A training table whose rows were not kept: names, ranges and the values of columns with few."""
+"""A training table whose rows were not kept: names, ranges and the values of categories."""
 
 from __future__ import annotations
 
@@ -26,9 +26,16 @@ class Outline(Columns):
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
         layout: Layout | None,
+        categories: tuple[str, ...],
         summary: dict[str, Any],
     ):
-        parts = {"inputs": inputs, "outputs": outputs, "layout": layout, "summary": summary}
+        parts = {
+            "inputs": inputs,
+            "outputs": outputs,
+            "layout": layout,
+            "categories": categories,
+            "summary": summary,
+        }
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
@@ -46,8 +53,9 @@ class Outline(Columns):
         raise _not_kept("targets")
 
     def values(self, index: int) -> np.ndarray | None:
-        few = self.summary["values"][index]
-        return None if few is None else np.array(few, np.float64)
+        if self.inputs[index] not in self.categories:
+            return None
+        return np.array(self.summary["values"][index], np.float64)
 
     def span(self, column: str) -> tuple[float, float]:
         low, high = self.summary["spans"][self.index(column)]
@@ -63,7 +71,7 @@ def summary_of(columns: Columns) -> dict[str, Any]:
         "count": len(columns.rows),
         "sha256": fingerprint((columns.rows, columns.targets)),
         "spans": [list(columns.span(name)) for name in columns.inputs],
-        "values": [None if few is None else few.tolist() for few in found],
+        "values": [None if values is None else values.tolist() for values in found],
     }
 
 

@@ -14,6 +14,7 @@ from prbnn.certify.certificate import Certificate
 from prbnn.errors import ModelFileError
 from prbnn.estimation import Estimator
 from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
 from prbnn.model.construction import construction_of
@@ -215,9 +216,10 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
         raise ModelFileError("names of columns are texts, and there is an output")
     if layout is not None:
         check_layout(layout, inputs, outputs)
+    categories = tuple(_categories(names, data, layout))
     if not data.pop("kept"):
         check_summary(data, len(inputs))
-        return Outline(inputs, outputs, layout, data)
+        return Outline(inputs, outputs, layout, categories, data)
     rows, targets = tensors["data/rows"], tensors["data/targets"]
     count = data["count"]
     if rows.shape != (count, len(inputs)) or targets.shape != (count, len(outputs)):
@@ -225,7 +227,23 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
             f"{count} rows of {len(inputs)} inputs and {len(outputs)} outputs were kept, but "
             f"'data/rows' has shape {rows.shape} and 'data/targets' {targets.shape}"
         )
-    return Columns(inputs, outputs, rows, targets, layout)
+    return Columns(inputs, outputs, rows, targets, layout, categories)
+
+
+def _categories(names: Record, data: Record, layout: Layout | None) -> list[str]:
+    """Inputs that take only their values.
+
+    Earlier files do not say: there a column with few values was trained and proved at these alone, and
+    their record lists them, so it stays a category, and certificates name its values.
+    """
+    if "categories" in names:
+        return list(names["categories"])
+    steps = 0 if layout is None else layout.history * len(layout.variables)
+    return [
+        name
+        for place, (name, few) in enumerate(zip(names["inputs"], data["values"], strict=True))
+        if few is not None and place >= steps
+    ]
 
 
 def _solution(

@@ -110,6 +110,7 @@ def _record(model: Estimator, kept: bool) -> Record:
         "columns": {
             "inputs": list(columns.inputs),
             "outputs": list(columns.outputs),
+            "categories": list(columns.categories),
             "layout": to_json(columns.layout, "layout"),
             "from_frame": hasattr(model, "feature_names_in_"),
         },

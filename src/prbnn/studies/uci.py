@@ -301,6 +301,7 @@ def _task(
         columns=table.columns,
         outputs=None,
         seed=fold.number,
+        categories=table.categories,
     )
 
 

@@ -36,6 +36,8 @@ NAMES = {
     "auto-mpg": "cylinders displacement horsepower weight acceleration year origin",
     "airfoil": "frequency angle chord velocity thickness",
 }
+# columns that take only the values seen: rules are not tried between them
+CATEGORIES = {"auto-mpg": ("cylinders", "origin")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,11 @@ class Table:
     y: np.ndarray
     splits: list[tuple[np.ndarray, np.ndarray]]
     dropped: int = 0
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Inputs that are no numbers."""
+        return tuple(name for name in CATEGORIES.get(self.name, ()) if name in self.columns)
 
 
 def rules_of(name: str) -> list[Rule]:

@@ -90,6 +90,28 @@ class Encoding:
         """Names of the input columns, in order."""
         return tuple(name for column in self.columns for name in column.inputs)
 
+    def categories(self, stated: Sequence[str] = ()) -> tuple[str, ...]:
+        """Input columns that take only their values: of text and yes/no, and of columns named as such.
+
+        ``stated`` are columns of the file or inputs; numbers among them stay one column each.
+        """
+        found = {
+            name
+            for column in self.columns
+            if column.kind in ("yes/no", "category")
+            for name in column.inputs
+        }
+        of_file = {column.name: column for column in self.columns}
+        for name in stated:
+            column = of_file.get(name)
+            if column is not None and column.kind in ("date", "left out"):
+                raise DataError(f"{name!r} cannot be a category. In the file, {column}")
+            if column is None and name not in self.inputs:
+                known = (*of_file, *self.inputs)
+                raise DataError(f"categories: no input column {name!r}{nearest(name, known)}")
+            found.update((name,) if column is None else column.inputs)
+        return tuple(name for name in self.inputs if name in found)
+
     @property
     def used(self) -> tuple[Column, ...]:
         """Columns of the file that are read."""

@@ -27,6 +27,8 @@ COLUMNS = (
     "day_label",
     "time_label",
 )
+# on or off, and the utility's limit, which is one of ten
+SWITCHES = ("IGBT_derate", "IGBT_off", "curtail_utility", "curtail_on", "Feeder_B")
 TARGET = "Pac"
 YEARS = (2019, 2020)
 FIRST_DAY, DAYS = 121, 184  # 1 May to 31 October; 2020 has a day more before May

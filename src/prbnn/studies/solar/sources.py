@@ -75,6 +75,11 @@ class Source:
         return self.inputs[:, self.columns.index(name)]
 
     @property
+    def categories(self) -> tuple[str, ...]:
+        """Inputs that are switches."""
+        return tuple(name for name in plant.SWITCHES if name in self.columns)
+
+    @property
     def irradiance(self) -> np.ndarray:
         """Plane-of-array irradiance in W/m2."""
         return self.column("IPOA" if "IPOA" in self.columns else "irradiance")

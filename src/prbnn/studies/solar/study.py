@@ -92,6 +92,7 @@ def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
         model = PRBNNRegressor(
             knowledge=list(source.rules) if knowledge else [],
             output_names=["power"],
+            categories=source.categories,
             random_state=seed,
             **given,
         )
