@@ -25,7 +25,7 @@ PROVED, REFUTED, UNDECIDED = "P", "R", "U"
 class Counterexample:
     """A point at which a draw breaks a rule, and its score there, in the rule's own unit.
 
-    The score is computed in the precision and by the program that users run.
+    The score is computed in the precision and by the program that users run; -inf where it is NaN.
     """
 
     draw: int
@@ -151,6 +151,11 @@ class Certificate:
         for rule in self.rules:
             plain = asdict(rule)
             plain["verdicts"] = _runs(rule.verdicts)
+            for each in plain["counterexamples"]:
+                # JSON has no infinity, which float() reads from text
+                each["score"] = (
+                    each["score"] if math.isfinite(each["score"]) else str(each["score"])
+                )
             rules.append(plain)
         return {
             "schema": SCHEMA,

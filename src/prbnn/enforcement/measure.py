@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from prbnn.knowledge.binding import BoundKnowledge
+from prbnn.knowledge.obedience import breaks, lowest, trainable
 
-# a score this far below zero (in the rule's unit) counts as broken
+# a score this far below zero (in the rule's unit) counts as broken, and so does NaN
 CHECK_TOLERANCE = 1e-4
 
 
@@ -54,7 +55,8 @@ def measure(
     values, broken, depth, heat = [], [], [], []
     widths = jnp.broadcast_to(jnp.asarray(1.0 if softness is None else softness), knowledge.count)
     scores = knowledge.scores(network, start, width, worst)
-    for place, (score, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
+    for place, (found, kind) in enumerate(zip(scores, knowledge.kinds, strict=True)):
+        score = trainable(found)
         short = score - inside if kind == "share" else score
         if worst is not None:
             heat.append(
@@ -63,10 +65,10 @@ def measure(
                 else jnp.zeros(width)
             )
         weights = knowledge.rule(place).component_weights
-        lowest = jnp.min(score)
         if kind.startswith("probable"):
-            counted = lowest if kind == "probable functions" else jnp.min(score, axis=1)
-            broken.append(jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype)))
+            axis = None if kind == "probable functions" else 1
+            counted, strict = jnp.min(score, axis), breaks(lowest(found, axis), CHECK_TOLERANCE)
+            broken.append(jnp.mean(strict.astype(score.dtype)))
             surrogate = jnp.mean(jax.nn.sigmoid(-counted / widths[place]))
             values.append(-broken[-1] if softness is None else -surrogate)
             depth.append(jnp.mean(jnp.maximum(-counted, 0)))
@@ -74,7 +76,7 @@ def measure(
         clipped = score if kind == "average" else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
         values.append(jnp.mean(at_points))
-        broken.append((lowest < -CHECK_TOLERANCE).astype(score.dtype))
-        depth.append(jnp.maximum(-lowest, 0))
-    found = (jnp.stack(part) for part in (values, broken, depth))
-    return Measured(*found, heat=jnp.stack(heat) if heat else None)
+        broken.append(breaks(lowest(found), CHECK_TOLERANCE).astype(score.dtype))
+        depth.append(jnp.maximum(-jnp.min(score), 0))
+    stacked = (jnp.stack(part) for part in (values, broken, depth))
+    return Measured(*stacked, heat=jnp.stack(heat) if heat else None)

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
+from prbnn.knowledge.obedience import breaks, known, lowest
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
 from prbnn.model.built import built_in
@@ -278,7 +279,7 @@ class Posterior:
         draws = jnp.asarray(np.pad(self.vectors, ((0, extra), (0, 0))))
         share = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
         scores = _mean_scores(self._model, draws, share, knowledge)
-        return np.array([int(np.sum(np.min(s, axis=1) < -CHECK_TOLERANCE)) for s in scores])
+        return np.array([int(np.sum(breaks(lowest(s, axis=1), CHECK_TOLERANCE))) for s in scores])
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +287,8 @@ class Check:
     """Draws against rules (draws, rules), scores in each rule's unit.
 
     `worst` is the lowest score anywhere, `f` the mean of min(0, score), `score` the mean as it is,
-    `points` the share of points where the rule is broken.
+    `points` the share of points where the rule is broken. Where a score is NaN, it is broken, and the
+    other three are -inf.
     """
 
     worst: np.ndarray
@@ -300,7 +302,7 @@ class Check:
 
     def broken(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws, rules): whether a draw breaks a rule somewhere."""
-        return self.worst < -tolerance
+        return breaks(self.worst, tolerance)
 
     def obeys(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws,): whether a draw obeys every rule."""
@@ -370,12 +372,15 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
 
     def summary(place: int, score: Array) -> Array:
         weights = knowledge.rule(place).component_weights
+        score = known(score)
         low = jnp.minimum(score, 0)
         f, mean = (
             jnp.mean(part) if weights is None else jnp.mean(part @ weights) for part in (low, score)
         )
-        lowest = jnp.min(score, axis=1)
-        return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
+        # a weight of 0, or infinities of both signs, would make NaN of a mean
+        f, mean = (known(part) for part in (f, mean))
+        least = jnp.min(score, axis=1)
+        return jnp.stack([jnp.min(least), f, mean, jnp.mean(breaks(least, CHECK_TOLERANCE))])
 
     # a few draws at a time: hidden layers at thousands of points take memory
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
@@ -395,7 +400,7 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         short = score - inside if knowledge.kinds[place] == "share" else score
         weights = knowledge.rule(place).component_weights
         # where a function is flat, its slope is 0 but for rounding
-        found = (short < -CHECK_TOLERANCE).astype(score.dtype)
+        found = breaks(short, CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
 
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
