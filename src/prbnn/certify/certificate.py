@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
+from prbnn.certify.fingerprints import of_draws, of_rule, of_weights_alone
 from prbnn.errors import CertificateError
+from prbnn.knowledge.rules import Rule, named
 from prbnn.posterior.draws import Posterior
 
-SCHEMA = 1
+# 2: a fingerprint of all that a claim depends on; 1 had one of the weights alone
+SCHEMA = 2
 PROVED, REFUTED, UNDECIDED = "P", "R", "U"
 
 
@@ -41,6 +43,7 @@ class RuleCertificate:
     - `left`: the share of the region that is not decided, of the worst undecided draw
     - `how`: "boxes", "by construction", or why nothing could be proved
     - `tolerance`: how far below 0 a score may be, in the user's units
+    - `claim`: a fingerprint of the rule, its strength, region and tolerance
     """
 
     rule: str
@@ -51,6 +54,7 @@ class RuleCertificate:
     tolerance: float
     how: str
     seconds: float
+    claim: str = ""
 
     @property
     def draws(self) -> int:
@@ -96,12 +100,17 @@ class RuleCertificate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Verdicts on every rule, of the draws whose weights have this fingerprint."""
+    """Verdicts on every rule, of the draws that have this fingerprint.
+
+    `weights` is a fingerprint of all that the draws' functions depend on: weights, network, likelihood,
+    scaling, columns and training table; every rule has one of its own.
+    """
 
     rules: tuple[RuleCertificate, ...]
     weights: str
     version: str
     seconds: float
+    schema: int = SCHEMA
 
     @property
     def holds(self) -> bool:
@@ -128,8 +137,25 @@ class Certificate:
         )
 
     def is_of(self, posterior: Posterior) -> bool:
-        """Whether it speaks of exactly these draws."""
-        return self.weights == fingerprint(posterior)
+        """Whether it speaks of exactly these draws; of schema 1, the weights are all it can tell."""
+        found = of_weights_alone(posterior) if self.schema == 1 else of_draws(posterior)
+        return self.weights == found
+
+    def mismatch(self, posterior: Posterior, rules: Sequence[Rule]) -> str:
+        """Why it may not be trusted for these draws and rules; empty where it may."""
+        if not self.is_of(posterior):
+            return "it speaks of other weights, another network, likelihood, scaling or table"
+        if self.schema == 1:
+            return "it is of an earlier version, which did not say which rules it speaks of"
+        known = {rule.label: rule for rule in named(rules)}
+        for found in self.rules:
+            if found.rule not in known:
+                return f"it speaks of a rule {found.rule!r} that is not among these"
+            if found.claim != of_rule(known[found.rule], found.region, found.tolerance):
+                return f"it speaks of another rule {found.rule!r}, strength, region or tolerance"
+            if found.draws != len(posterior):
+                return f"it has {found.draws} verdicts on {found.rule!r} for {len(posterior)} draws"
+        return ""
 
     def records(self) -> list[dict[str, Any]]:
         """One record a rule, for machines."""
@@ -158,7 +184,7 @@ class Certificate:
                 )
             rules.append(plain)
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "weights": self.weights,
             "version": self.version,
             "seconds": self.seconds,
@@ -169,13 +195,14 @@ class Certificate:
     def from_plain(plain: Mapping[str, Any]) -> Certificate:
         """Read again what `to_plain` wrote; what is damaged or newer is refused."""
         try:
-            if int(plain["schema"]) > SCHEMA:
+            schema = int(plain["schema"])
+            if schema > SCHEMA:
                 raise CertificateError(
                     "the certificate was written by a newer prbnn; upgrade with pip install -U prbnn"
                 )
             rules = tuple(_rule_of(each) for each in plain["rules"])
             return Certificate(
-                rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"])
+                rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"]), schema
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, CertificateError):
@@ -190,15 +217,23 @@ class Certificate:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
-    def load(path: str | os.PathLike) -> Certificate:
-        """Read it again."""
+    def load(
+        path: str | os.PathLike,
+        posterior: Posterior | None = None,
+        rules: Sequence[Rule] | None = None,
+    ) -> Certificate:
+        """Read it again; with a ``posterior`` and its ``rules``, one that is of others is refused."""
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
             raise CertificateError(f"{path} is not a certificate ({error})") from None
         if not isinstance(plain, dict):
             raise CertificateError(f"{path} is not a certificate; certify again")
-        return Certificate.from_plain(plain)
+        found = Certificate.from_plain(plain)
+        why = "" if posterior is None else found.mismatch(posterior, rules or ())
+        if why:
+            raise CertificateError(f"{path}: {why}; certify again")
+        return found
 
 
 def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
@@ -219,6 +254,7 @@ def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
             for each in plain["counterexamples"]
         ),
         how=str(plain["how"]),
+        claim=str(plain.get("claim", "")),
         **numbers,
     )
 
@@ -251,23 +287,3 @@ def _letters(runs: str) -> str:
             raise ValueError(f"no verdict {run!r}")
         parts.append(letter * count)
     return "".join(parts)
-
-
-def fingerprint(posterior: Posterior) -> str:
-    """A hash of everything the draws' functions depend on: weights, network and scaling."""
-    digest = hashlib.sha256()
-    digest.update(repr(type(posterior.network).__name__).encode())
-    digest.update(str(getattr(posterior.network, "activation", "")).encode())
-    digest.update(repr((posterior.columns.inputs, posterior.columns.outputs)).encode())
-    scaling = posterior.scaling
-    for part in (
-        np.ascontiguousarray(posterior.draws),
-        scaling.input_shift,
-        scaling.input_scale,
-        scaling.output_shift,
-        scaling.output_scale,
-    ):
-        array = np.ascontiguousarray(part)
-        digest.update(str((array.dtype.str, array.shape)).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

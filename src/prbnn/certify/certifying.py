@@ -17,8 +17,8 @@ from prbnn.certify.certificate import (
     Certificate,
     Counterexample,
     RuleCertificate,
-    fingerprint,
 )
+from prbnn.certify.fingerprints import of_draws, of_rule
 from prbnn.certify.search import Found, search
 from prbnn.certify.tasks import RuleTask
 from prbnn.enforcement.measure import CHECK_TOLERANCE
@@ -92,10 +92,11 @@ class Certifier:
             tell = None if progress is None else partial(progress, rule.label)
             share = left / (len(self.rules) - place)
             one, spent = self._decide(place, posterior, share, tell)
+            one = replace(one, claim=of_rule(rule, one.region, one.tolerance))
             left = max(left - spent, 0.0)
             found.append(one)
         spent = time.monotonic() - began
-        return Certificate(tuple(found), fingerprint(posterior), _version(), spent)
+        return Certificate(tuple(found), of_draws(posterior), _version(), spent)
 
     def joined(self, parts: Sequence[Certificate], proved: Posterior) -> Certificate:
         """One certificate of draws that were all proved, some in each of several calls."""
@@ -110,7 +111,7 @@ class Certifier:
             for place, rule in enumerate(parts[0].rules if parts else ())
         )
         spent = sum(part.seconds for part in parts)
-        return Certificate(rules, fingerprint(proved), _version(), spent)
+        return Certificate(rules, of_draws(proved), _version(), spent)
 
     def _decide(
         self,
