@@ -10,10 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from prbnn.knowledge.binding import BoundKnowledge
-from prbnn.knowledge.obedience import breaks, lowest, trainable
-
-# a score this far below zero (in the rule's unit) counts as broken, and so does NaN
-CHECK_TOLERANCE = 1e-4
+from prbnn.knowledge.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
 
 
 class Measured(NamedTuple):

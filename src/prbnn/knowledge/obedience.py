@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+# a score this far below zero (in the rule's unit) counts as broken, and so does NaN
+CHECK_TOLERANCE = 1e-4
 # in training, a score without a finite value counts as this many units below 0
 UNDEFINED = 1.0
 
