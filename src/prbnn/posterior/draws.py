@@ -16,11 +16,14 @@ from scipy.special import logsumexp
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
+from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.obedience import breaks, known, lowest
-from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.regions import Columns, sample
 from prbnn.knowledge.rules import Rule
 from prbnn.model.built import built_in
+from prbnn.model.construction import ends_of, output_of
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.limits import held
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
 
@@ -128,15 +131,20 @@ class Posterior:
 
         The same bits however the rows are split, and one program however many draws there are.
         """
-        inputs = self.scaling.inputs(x)
+        inputs, start = self.scaling.inputs(x), 0
         groups = list(_padded(self.vectors, CHUNK_DRAWS))
         for block, rows in _padded(inputs, CHUNK_ROWS):
             parts = [
                 [np.asarray(part)[:keep] for part in _values(self._model, draws, block)]
                 for draws, keep in groups
             ]
-            mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
-            yield mean.astype(np.float64), noise.astype(np.float64), rows
+            mean, noise = (
+                np.concatenate(piece).astype(np.float64) for piece in zip(*parts, strict=True)
+            )
+            given = np.asarray(x[start : start + rows], np.float64)
+            mean[:, :rows] = held(self.network, mean[:, :rows], given, self.scaling)
+            yield mean, noise, rows
+            start += rows
 
     @property
     def vectors(self) -> np.ndarray:
@@ -170,7 +178,10 @@ class Posterior:
         """The rules on a dense set of points, without safety margins, for checking draws."""
         if points is None:
             points = self._check_points
-        return bind_all(rules, self.columns, self.scaling, points, margins=False, seed=seed)
+        exact = built_in(self.network)
+        return bind_all(
+            rules, self.columns, self.scaling, points, margins=False, seed=seed, exact=exact
+        )
 
     @property
     def _check_points(self) -> int:
@@ -188,9 +199,15 @@ class Posterior:
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         if knowledge is None and built.any():
             found = np.zeros((4, len(self), len(rules)))
-            certain, others = ([rules[k] for k in np.flatnonzero(part)] for part in (built, ~built))
-            few = self.check(certain, self.bind(certain, BUILT_POINTS))
-            for part, check in ((built, few), (~built, self.check(others))):
+            limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+            kinds = [limits, built & ~limits, ~built]
+            near, form, others = ([rules[k] for k in np.flatnonzero(part)] for part in kinds)
+            checks = [
+                self._check_limits(near),
+                self.check(form, self.bind(form, BUILT_POINTS)) if form else Check.none(len(self)),
+                self.check(others),
+            ]
+            for part, check in zip(kinds, checks, strict=True):
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
         knowledge = knowledge or self.bind(rules)
@@ -199,6 +216,29 @@ class Posterior:
             for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
         ]
         return Check(*np.moveaxis(np.concatenate(parts), 1, 0))
+
+    def _check_limits(self, rules: Sequence[Rule]) -> Check:
+        """Limits that are built, of the values that are predicted, in float64."""
+        found = np.zeros((4, len(self), len(rules)))
+        for place, rule in enumerate(rules):
+            points = sample(rule.sampling(self.columns), self.columns, BUILT_POINTS, 1)
+            score = self._beyond(rule, points, self.functions(points))
+            found[:, :, place] = (
+                score.min(axis=1),
+                np.minimum(score, 0).mean(axis=1),
+                score.mean(axis=1),
+                breaks(score, CHECK_TOLERANCE).mean(axis=1),
+            )
+        return Check(*found)
+
+    def _beyond(self, rule: Rule, points: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Scores of values (..., points, outputs) against limits on an output, in its unit."""
+        output = output_of(rule, self.columns)
+        value, scores = values[..., output], []
+        for end, upper in ends_of(rule):
+            limit = at_points(end, self.columns, points, "bound")
+            scores.append(limit - value if upper else value - limit)
+        return known(np.min(scores, axis=0)) / self.scaling.output_sd[output]
 
     def condition(
         self,
@@ -230,7 +270,8 @@ class Posterior:
         if not rules or not len(self):
             return np.zeros(len(rules))
         points = self.points_for_mean(points)
-        knowledge = bind_all(rules, self.columns, self.scaling, points)
+        exact = built_in(self.network)
+        knowledge = bind_all(rules, self.columns, self.scaling, points, exact=exact)
         parts = [
             np.asarray(_violated(self._model, draws, knowledge))[:keep]
             for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
@@ -266,7 +307,13 @@ class Posterior:
             return np.zeros(0, int)
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         found = np.zeros(len(rules), int)
-        for part, few in ((built, True), (~built, False)):
+        limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+        for place in np.flatnonzero(limits):
+            rule, count = rules[place], self.points_for_mean(points, built=True)
+            tried = sample(rule.sampling(self.columns), self.columns, count, 1)
+            score = self._beyond(rule, tried, self.predict(tried).mean)
+            found[place] = int(np.sum(breaks(score, CHECK_TOLERANCE)))
+        for part, few in ((built & ~limits, True), (~built, False)):
             chosen = [rules[place] for place in np.flatnonzero(part)]
             if chosen:
                 tried = self.bind(chosen, self.points_for_mean(points, built=few))
@@ -295,6 +342,11 @@ class Check:
     f: np.ndarray
     score: np.ndarray
     points: np.ndarray
+
+    @staticmethod
+    def none(draws: int) -> Check:
+        """Of no rules."""
+        return Check(*np.zeros((4, draws, 0)))
 
     def of(self, places: Sequence[int]) -> Check:
         """Some of the rules."""
