@@ -60,8 +60,8 @@ class Alarm:
         return self.steps(surprise).max(axis=1)
 
     def warns(self, surprise: np.ndarray) -> np.ndarray:
-        """Whether an observation is above the level."""
-        return self.score(surprise) > self.level
+        """Whether an observation is above the level; a surprise of NaN is."""
+        return ~(self.score(surprise) <= self.level)
 
 
 def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
@@ -74,6 +74,12 @@ def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
     if not 0 < false_alarms < 1:
         raise ValueError(f"false_alarms must be between 0 and 1, got {false_alarms!r}")
     count = len(held_out)
+    unknown = int(np.isnan(held_out).any(axis=1).sum())
+    if unknown:
+        raise ValueError(
+            f"the surprise of {unknown} of {count} held-out observations is NaN; a warning level needs "
+            "numbers: look for draws whose predictions overflow, or leave those observations out"
+        )
     # the k-th largest of count + 1 exchangeable scores is exceeded with probability k / (count + 1)
     exceeding = math.floor(false_alarms * (count + 1))
     if exceeding < 1:

@@ -59,6 +59,10 @@ class CertificateError(ValueError):
     """A certificate that is damaged, newer than this library, or of another model."""
 
 
+class CertificateWarning(UserWarning):
+    """A certificate was left out, since it does not speak of the model it came with."""
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a real number, and not text, a truth value or nothing."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -231,7 +231,7 @@ def _constructed(
 ) -> Built:
     """The network with its numbers, once every rule that it obeys can be read, and holds together."""
     met = [rule for rule in rules if rule.label in built_in(built)]
-    bound = bind_all(met, table, scale, LIMIT_POINTS)
+    bound = bind_all(met, table, scale, LIMIT_POINTS, exact=built_in(built))
     if engine.name == Laplace.name and len(built.shaped) + len(built.free) > 1:
         raise KnowledgeError(
             f"inference={engine.name!r} speaks of one last layer, and by construction each output with "

@@ -215,6 +215,8 @@ def test_a_certificate_is_small_json_and_back(certified: tuple, tmp_path) -> Non
     assert path.stat().st_size < 2000
     assert Certificate.load(path) == certificate
     assert certificate.is_of(given)
+    rules = [AtLeast(0, where=box(2)), AtMost(3, where=box(2))]
+    assert Certificate.load(path, given, rules) == certificate
     moved = replace(given, draws=given.draws + np.float32(1e-6))
     assert not certificate.is_of(moved)
     assert certificate["output <= 3"].proved == 2

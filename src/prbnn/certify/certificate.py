@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 
+from prbnn.certify.fingerprints import of_draws, of_rule, of_weights_alone
 from prbnn.disk import read_limited, write_whole
 from prbnn.errors import CertificateError
+from prbnn.knowledge.rules import Rule, named
 from prbnn.posterior.draws import Posterior
 from prbnn.strict_json import parse_json
 
-SCHEMA = 1
+# 2: a fingerprint of all that a claim depends on; 1 had one of the weights alone
+SCHEMA = 2
 # 10,000 draws and 1,000 rules
 MOST_VERDICTS = 10_000_000
 LARGEST_FILE = 100_000_000
@@ -34,7 +36,7 @@ class NewerCertificateError(CertificateError):
 class Counterexample:
     """A point at which a draw breaks a rule, and its score there, in the rule's own unit.
 
-    The score is computed in the precision and by the program that users run.
+    The score is computed in the precision and by the program that users run; -inf where it is NaN.
     """
 
     draw: int
@@ -53,6 +55,7 @@ class RuleCertificate:
     - `tolerance`: how far below 0 a score may be, in the user's units
     - `rows`: at how many training rows the columns are held that the rule does not name; nothing is
       proved between them. None where every column is swept
+    - `claim`: a fingerprint of the rule, its strength, region and tolerance
     """
 
     rule: str
@@ -64,6 +67,7 @@ class RuleCertificate:
     how: str
     seconds: float
     rows: int | None = None
+    claim: str = ""
 
     @property
     def draws(self) -> int:
@@ -109,12 +113,17 @@ class RuleCertificate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Verdicts on every rule, of the draws whose weights have this fingerprint."""
+    """Verdicts on every rule, of the draws that have this fingerprint.
+
+    `weights` is a fingerprint of all that the draws' functions depend on: weights, network, likelihood,
+    scaling, columns and training table; every rule has one of its own.
+    """
 
     rules: tuple[RuleCertificate, ...]
     weights: str
     version: str
     seconds: float
+    schema: int = SCHEMA
 
     @property
     def holds(self) -> bool:
@@ -141,8 +150,25 @@ class Certificate:
         )
 
     def is_of(self, posterior: Posterior) -> bool:
-        """Whether it speaks of exactly these draws."""
-        return self.weights == fingerprint(posterior)
+        """Whether it speaks of exactly these draws; of schema 1, the weights are all it can tell."""
+        found = of_weights_alone(posterior) if self.schema == 1 else of_draws(posterior)
+        return self.weights == found
+
+    def mismatch(self, posterior: Posterior, rules: Sequence[Rule]) -> str:
+        """Why it may not be trusted for these draws and rules; empty where it may."""
+        if not self.is_of(posterior):
+            return "it speaks of other weights, another network, likelihood, scaling or table"
+        if self.schema == 1:
+            return "it is of an earlier version, which did not say which rules it speaks of"
+        known = {rule.label: rule for rule in named(rules)}
+        for found in self.rules:
+            if found.rule not in known:
+                return f"it speaks of a rule {found.rule!r} that is not among these"
+            if found.claim != of_rule(known[found.rule], found.region, found.tolerance):
+                return f"it speaks of another rule {found.rule!r}, strength, region or tolerance"
+            if found.draws != len(posterior):
+                return f"it has {found.draws} verdicts on {found.rule!r} for {len(posterior)} draws"
+        return ""
 
     def records(self) -> list[dict[str, Any]]:
         """One record a rule, for machines."""
@@ -164,9 +190,14 @@ class Certificate:
         for rule in self.rules:
             plain = asdict(rule)
             plain["verdicts"] = _runs(rule.verdicts)
+            for each in plain["counterexamples"]:
+                # JSON has no infinity, which float() reads from text
+                each["score"] = (
+                    each["score"] if math.isfinite(each["score"]) else str(each["score"])
+                )
             rules.append(plain)
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "weights": self.weights,
             "version": self.version,
             "seconds": self.seconds,
@@ -177,14 +208,15 @@ class Certificate:
     def from_plain(plain: Mapping[str, Any]) -> Certificate:
         """Read again what `to_plain` wrote; what is damaged or newer is refused."""
         try:
-            if int(plain["schema"]) > SCHEMA:
+            schema = int(plain["schema"])
+            if schema > SCHEMA:
                 raise NewerCertificateError(
                     "the certificate was written by a newer prbnn; upgrade with pip install -U prbnn"
                 )
             _check_counts([each["verdicts"] for each in plain["rules"]])
             rules = tuple(_rule_of(each) for each in plain["rules"])
             return Certificate(
-                rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"])
+                rules, str(plain["weights"]), str(plain["version"]), float(plain["seconds"]), schema
             )
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             if isinstance(error, CertificateError):
@@ -199,13 +231,21 @@ class Certificate:
         write_whole(path, f"{text}\n".encode())
 
     @staticmethod
-    def load(path: str | os.PathLike) -> Certificate:
-        """Read it again."""
+    def load(
+        path: str | os.PathLike,
+        posterior: Posterior | None = None,
+        rules: Sequence[Rule] | None = None,
+    ) -> Certificate:
+        """Read it again; with a ``posterior`` and its ``rules``, one that is of others is refused."""
         try:
-            return Certificate.from_plain(read_plain(path))
+            found = Certificate.from_plain(read_plain(path))
         except CertificateError as error:
             told = str(error)
             raise type(error)(told if str(path) in told else f"{path}: {told}") from None
+        why = "" if posterior is None else found.mismatch(posterior, rules or ())
+        if why:
+            raise CertificateError(f"{path}: {why}; certify again")
+        return found
 
 
 def read_plain(path: str | os.PathLike) -> dict[str, Any]:
@@ -243,6 +283,7 @@ def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
         ),
         how=how,
         rows=rows,
+        claim=str(plain.get("claim", "")),
         **numbers,
     )
 
@@ -299,23 +340,3 @@ def _check_counts(verdicts: list[str]) -> None:
     total = sum(count for runs in verdicts for _, count in _counted(runs))
     if total > MOST_VERDICTS:
         raise ValueError(f"{total} verdicts; at most {MOST_VERDICTS} are read")
-
-
-def fingerprint(posterior: Posterior) -> str:
-    """A hash of everything the draws' functions depend on: weights, network and scaling."""
-    digest = hashlib.sha256()
-    digest.update(repr(type(posterior.network).__name__).encode())
-    digest.update(str(getattr(posterior.network, "activation", "")).encode())
-    digest.update(repr((posterior.columns.inputs, posterior.columns.outputs)).encode())
-    scaling = posterior.scaling
-    for part in (
-        np.ascontiguousarray(posterior.draws),
-        scaling.input_shift,
-        scaling.input_scale,
-        scaling.output_shift,
-        scaling.output_scale,
-    ):
-        array = np.ascontiguousarray(part)
-        digest.update(str((array.dtype.str, array.shape)).encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from importlib import metadata
 
+import numpy as np
+
 from prbnn.certify.certificate import (
     PROVED,
     REFUTED,
@@ -15,8 +17,8 @@ from prbnn.certify.certificate import (
     Certificate,
     Counterexample,
     RuleCertificate,
-    fingerprint,
 )
+from prbnn.certify.fingerprints import of_draws, of_rule
 from prbnn.certify.search import Found, search
 from prbnn.certify.tasks import RuleTask
 from prbnn.enforcement.measure import CHECK_TOLERANCE
@@ -93,10 +95,11 @@ class Certifier:
             tell = None if progress is None else partial(progress, rule.label)
             share = left / (len(self.rules) - place)
             one, spent = self._decide(place, posterior, share, tell)
+            one = replace(one, claim=of_rule(rule, one.region, one.tolerance))
             left = max(left - spent, 0.0)
             found.append(one)
         spent = time.monotonic() - began
-        return Certificate(tuple(found), fingerprint(posterior), _version(), spent)
+        return Certificate(tuple(found), of_draws(posterior), _version(), spent)
 
     def joined(self, parts: Sequence[Certificate], proved: Posterior) -> Certificate:
         """One certificate of draws that were all proved, some in each of several calls."""
@@ -111,7 +114,7 @@ class Certifier:
             for place, rule in enumerate(parts[0].rules if parts else ())
         )
         spent = sum(part.seconds for part in parts)
-        return Certificate(rules, fingerprint(proved), _version(), spent)
+        return Certificate(rules, of_draws(proved), _version(), spent)
 
     def _decide(
         self,
@@ -123,9 +126,8 @@ class Certifier:
         """One rule on all draws, and how long the search for proofs took."""
         began, rule, count = time.monotonic(), self.rules[place], len(posterior)
         if rule.label in built_in(posterior.network):
-            sure = PROVED * count
-            how = "by construction"
-            return RuleCertificate(rule.label, "everywhere", sure, 0.0, (), 0.0, how, 0.0), 0.0
+            spent = time.monotonic() - began
+            return replace(_by_construction(rule, posterior), seconds=spent), 0.0
         try:
             if place not in self._tasks:
                 self._tasks[place] = RuleTask(self._template, rule, self.rows, self.tolerance)
@@ -150,6 +152,17 @@ class Certifier:
             seconds=time.monotonic() - began,
             rows=asked.rows,
         ), found.seconds
+
+
+def _by_construction(rule: Rule, posterior: Posterior) -> RuleCertificate:
+    """A form holds for every weight that gives numbers; draws that overflow, or are NaN, do not."""
+    check = posterior.check([rule])
+    sure = np.all(np.isfinite(posterior.vectors), axis=1) & check.obeys()
+    verdicts = "".join(PROVED if each else UNDECIDED for each in sure)
+    left = 0.0 if sure.all() else 1.0
+    return RuleCertificate(
+        rule.label, "everywhere", verdicts, left, (), 0.0, "by construction", 0.0
+    )
 
 
 def _version() -> str:

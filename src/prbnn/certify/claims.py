@@ -20,10 +20,7 @@ from jaxtyping import Array, Float
 
 from prbnn.certify.activations import ROUNDING, line, range_of, relu_below
 from prbnn.certify.forms import OWN, TINY
-from prbnn.certify.layered import FLUSHED, UNIT
-
-# numbers of half this size and more may have overflowed
-LARGEST = {"float32": 2.0**127, "float64": 2.0**1000}
+from prbnn.certify.layered import FLUSHED, UNIT, unless_overflown
 
 
 class Stacked(NamedTuple):
@@ -90,7 +87,7 @@ def claimed(network: Stacked, low: Array, high: Array, rows: Array, added: Array
     # inputs are rounded to the network's own precision
     size = _size(low, high)
     give = (UNIT[network.precision] + OWN) * size + FLUSHED[network.precision]
-    give = jnp.where(size < LARGEST[network.precision], give, jnp.inf)
+    give = unless_overflown(give, size, network.precision)
     box = low - give, high + give
     lines = _hidden(network, box)
     entered = lines.size[-1] if network.hidden else _size(*box)
@@ -114,8 +111,7 @@ def _size(low: Array, high: Array) -> Array:
 def _rounded(network: Stacked, terms: int, through: Array) -> Array:
     """What a layer rounds at most, deployed and in the sums here; ``through`` is |W| |h| + |b|."""
     deployed = UNIT[network.precision] * through + FLUSHED[network.precision]
-    # a sum that overflows may be no number at all
-    deployed = jnp.where(through < LARGEST[network.precision], deployed, jnp.inf)
+    deployed = unless_overflown(deployed, through, network.precision)
     return (terms + 2) * deployed + OWN * (terms + 2 * network.hidden + 6) * through
 
 

@@ -24,6 +24,10 @@ from prbnn.errors import NotEnclosedError
 
 # unit roundoff of the deployed network, with a hundredth to spare for higher orders
 UNIT = {"float32": 1.01 * 2.0**-24, "float64": 1.01 * DOUBLE}
+# numbers of half this size and more may have overflowed
+LARGEST = {"float32": 2.0**127, "float64": 2.0**1000}
+# slopes of these activations multiply powers of z, which overflow long before z does
+POWERS = ("gelu", "rbf")
 # float32 flushes smaller numbers to nothing, every product of a sum on its own
 FLUSHED = {"float32": 2.0**-126, "float64": TINY}
 
@@ -49,9 +53,18 @@ class Layer(NamedTuple):
     after: Form
 
 
+def unless_overflown(give: Array, size: Array, precision: str) -> Array:
+    """What is given for rounding; infinite where numbers of this size may overflow.
+
+    A sum that overflows may be NaN, of which nothing is known.
+    """
+    return jnp.where(size < LARGEST[precision], give, jnp.inf)
+
+
 def entering(x: Form, precision: str) -> Form:
     """Inputs rounded to the network's own precision."""
-    return forms.widen(x, UNIT[precision] * x.size + FLUSHED[precision])
+    give = UNIT[precision] * x.size + FLUSHED[precision]
+    return forms.widen(x, unless_overflown(give, x.size, precision))
 
 
 def hidden(network: Network, x: Form) -> list[Layer]:
@@ -68,9 +81,14 @@ def hidden(network: Network, x: Form) -> list[Layer]:
 def activated(network: Network, before: Form, order: int) -> Form:
     """The activation or a derivative of it, as deployed."""
     ends = before.least, before.most
-    along = line(network.activation, order, *ends, network.rounding)
-    within = range_of(network.activation, order, *ends, network.rounding)
-    return forms.along(before, *along, *within)
+    slope, low, high = line(network.activation, order, *ends, network.rounding)
+    least, most = range_of(network.activation, order, *ends, network.rounding)
+    lost = before.lost
+    if order and network.activation in POWERS:
+        lost = lost | (before.size >= LARGEST[network.precision] ** 0.25)
+    # an activation of what may be NaN may be NaN, however narrow its range
+    give = jnp.where(lost, jnp.inf, 0.0)
+    return forms.along(before, slope, low - give, high + give, least - give, most + give)
 
 
 def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> Form:
@@ -80,8 +98,9 @@ def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> F
     middle, room = 0.5 * (inputs.low + inputs.high), 0.5 * (inputs.high - inputs.low)
     centre, radius = inputs.middle, 0.5 * (inputs.most - inputs.least)
     added = jnp.zeros(weight.shape[0]) if bias is None else bias
-    deployed = UNIT[precision] * (size @ inputs.size + jnp.abs(added)) + FLUSHED[precision]
-    deployed = terms * deployed
+    through = size @ inputs.size + jnp.abs(added)
+    deployed = terms * (UNIT[precision] * through + FLUSHED[precision])
+    deployed = unless_overflown(deployed, through, precision)
     own = terms * OWN * (size @ (inputs.terms + inputs.size) + jnp.abs(added)) + TINY
     height, wide = weight @ middle + added, size @ room + deployed + own
     plain, around = weight @ centre + added, size @ radius + deployed + own
@@ -122,12 +141,17 @@ def _derived(
             second = affine(weight, None, second, network.precision)
             bent = activated(network, layer.before, 2)
             second = forms.add(forms.times(bent, forms.square(first)), forms.times(steep, second))
-            second = forms.widen(second, 4 * unit * second.size)
+            second = _rounded(second, 4 * unit, network.precision)
         first = forms.times(steep, first)
-        first = forms.widen(first, 2 * unit * first.size)
+        first = _rounded(first, 2 * unit, network.precision)
     last = network.weights[-1]
     first = affine(last, None, first, network.precision)
     return first, affine(last, None, second, network.precision) if order == 2 else second
+
+
+def _rounded(product: Form, share: float, precision: str) -> Form:
+    size = product.size
+    return forms.widen(product, unless_overflown(share * size, size, precision))
 
 
 def error(network: Network, x: Form, layers: list[Layer]) -> Array:
@@ -139,7 +163,9 @@ def error(network: Network, x: Form, layers: list[Layer]) -> Array:
     for place, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         size = jnp.abs(weight)
         terms = weight.shape[1] + 2
-        off = size @ off + terms * (unit * (size @ entered.size + jnp.abs(bias)) + floor)
+        through = size @ entered.size + jnp.abs(bias)
+        rounded = terms * (unit * through + floor)
+        off = size @ off + unless_overflown(rounded, through, network.precision)
         if place < len(layers):
             entered = layers[place].after
             off = steepest * off + network.rounding * (1 + entered.size)
@@ -183,7 +209,7 @@ def _end(network: Network, x: Form, layers: list[Layer], sign: float) -> tuple[A
     slopes, height = network.weights[-1], network.biases[-1]
     terms = slopes.shape[1] + 2
     size = jnp.abs(slopes) @ layers[-1].after.size + jnp.abs(height)
-    lost = terms * ((unit + OWN) * size + floor)
+    lost = unless_overflown(terms * ((unit + OWN) * size + floor), size, network.precision)
     slopes, height = sign * slopes, sign * height
     for place in range(len(layers) - 1, -1, -1):
         before = layers[place].before
@@ -201,9 +227,8 @@ def _end(network: Network, x: Form, layers: list[Layer], sign: float) -> tuple[A
         through = jnp.abs(weight) @ entered + jnp.abs(bias)
         # what the layer rounds, and what the products here round
         deep = weight.shape[1]
-        lost = lost + jnp.abs(slopes) @ (
-            ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + (deep + 2) * floor
-        )
+        rounded = ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + (deep + 2) * floor
+        lost = lost + jnp.abs(slopes) @ unless_overflown(rounded, through, network.precision)
         height = height + slopes @ bias
         slopes = slopes @ weight
     positive, negative = jnp.maximum(slopes, 0), jnp.minimum(slopes, 0)

@@ -133,6 +133,8 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
     if name in ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "core_call"):
         consts = getattr(inner, "consts", ())
         return _run(getattr(inner, "jaxpr", inner), consts, inputs, network)
+    if name == "custom_linear_solve":
+        return _solved(params, inputs, network)
     if name == "network_values":
         return [network.values(_as_form(inputs[0], inputs))]
     if name == "network_rates":
@@ -167,6 +169,15 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         raise NotEnclosedError(f"{name!r} in {kind} is not enclosed")
     found = OPERATIONS[name](inputs, {**params, "unit": 0.0 if kind.kind == "b" else SHARES[kind]})
     return [found if kind.kind == "b" or name in EXACT else _rounded(found, name, params, kind)]
+
+
+def _solved(params: dict, inputs: list, network: Asked) -> list:
+    """What runs of a linear solve is the solver: its own numbers, and then the right-hand side."""
+    lengths, solve = params["const_lengths"], params["jaxprs"].solve
+    start = lengths.matvec + lengths.vecmat
+    right = inputs[sum(lengths) :]
+    arguments = [*inputs[start : start + lengths.solve], *right]
+    return _run(solve.jaxpr, solve.consts, arguments, network)
 
 
 # what deployed arithmetic rounds, as a share of a result; of float64 see `forms.OWN`

@@ -24,6 +24,7 @@ from prbnn.knowledge.drawn import Drawn
 from prbnn.knowledge.expressions import parse
 from prbnn.knowledge.quantities import Output, quantity_of
 from prbnn.knowledge.regions import Columns, Sampling, Sweep, Swept, swept
+from prbnn.knowledge.resolution import bend_unit, comparison_unit
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.scoring import BoundRule, _Bend, _Step
 
@@ -99,7 +100,7 @@ def _by_derivatives(
     index = columns.index(rule.column)
     step = float(rule.over / scaling.input_scale[index])
     # `_Step` scores first - second, and asks for it to be 0 or above
-    gain = gain * step
+    gain = gain * bound.gain * step
     return lambda function, x: (
         function.rise(x, index, step)[place]
         * (gain if isinstance(rule, shape.Increasing) else -gain)
@@ -310,7 +311,8 @@ def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
 @_known.register(shape.CurvatureBetween)
 def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
     _, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
-    unit = unit / scaling.input_sd[columns.index(rule.column)] ** 2
+    step = shape.bend_step(rule, columns)
+    unit = bend_unit(rule, step, unit, columns, scaling)
     match rule:
         case shape.Convex():
             limits = _limits(columns, 0.0, unit, lower=0.0)
@@ -318,7 +320,6 @@ def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
             limits = _limits(columns, 0.0, unit, upper=0.0)
         case _:
             limits = _limits(columns, 0.0, unit, lower=rule.lower, upper=rule.upper)
-    step = shape.bend_step(rule, columns)
     ahead, behind = (_ahead(columns, scaling, rule.column, by) for by in (step, -step))
     return lambda x: {**limits(x), "ahead": ahead(x), "behind": behind(x)}
 
@@ -326,6 +327,7 @@ def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
 @_known.register(comparison.Compare)
 def _(rule: Any, columns: Columns, scaling: Scaling) -> Reading:
     _, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    unit = comparison_unit(rule, unit, columns, scaling)
 
     def side(changes: Mapping[str, Any]) -> Callable[[Array], Array]:
         read = {columns.index(c): partial(_at, value, columns) for c, value in changes.items()}

@@ -19,6 +19,7 @@ from prbnn.certify.questions import Question, question
 from prbnn.inference.problem import response
 from prbnn.knowledge.binding import bind_at
 from prbnn.knowledge.drawn import Drawn, Frame, frame_of
+from prbnn.knowledge.obedience import lowest
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.scoring import _inside
 from prbnn.model.likelihoods import Likelihood
@@ -245,7 +246,7 @@ class RuleTask:
             drawn = response(self.network, self.likelihood, weights, own)
 
             def score(x: Array) -> Array:
-                return jnp.min(self.question.score(Drawn(drawn, self.frame), x))
+                return lowest(self.question.score(Drawn(drawn, self.frame), x))
 
             def lane(low: Array, high: Array, begin: Array) -> Array:
                 def step(carry: tuple, k: Array) -> tuple:
@@ -256,7 +257,7 @@ class RuleTask:
                     best_score = jnp.where(better, value, best_score)
                     reach = 0.5 * (high - low) * 0.7**k
                     return (
-                        jnp.clip(x - reach * jnp.sign(slope), low, high),
+                        jnp.clip(x - reach * jnp.nan_to_num(jnp.sign(slope)), low, high),
                         best,
                         best_score,
                     ), None
@@ -289,6 +290,6 @@ def _deployed(model: tuple, bound: Any, frame: Any, vectors: Array, x: Array, kn
 
     def slot(vector: Array, x: Array, known: Any) -> Array:
         drawn = response(network, likelihood, vector[:size], vector[size:])
-        return jax.vmap(lambda a, k: jnp.min(bound.score(Drawn(drawn, frame), a, k)))(x, known)
+        return jax.vmap(lambda a, k: lowest(bound.score(Drawn(drawn, frame), a, k)))(x, known)
 
     return jax.vmap(slot)(vectors, x, known)

@@ -11,10 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from prbnn.knowledge.binding import BoundKnowledge
 from prbnn.knowledge.families import each_rule
+from prbnn.knowledge.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
 from prbnn.knowledge.strengths import Kind
-
-# a score this far below zero (in the rule's unit) counts as broken
-CHECK_TOLERANCE = 1e-4
 
 
 class Measured(NamedTuple):
@@ -55,22 +53,23 @@ def measure(
     """
     widths = jnp.broadcast_to(jnp.asarray(softness, float), knowledge.count)
 
-    def one(kind: Kind, score: Array, weights: Array | None, softest: Array) -> Measured:
+    def one(kind: Kind, found: Array, weights: Array | None, softest: Array) -> Measured:
+        score = trainable(found)
         short = score - inside if kind == "share" else score
         heat = None
         if worst is not None:
             heat = jnp.maximum(-jnp.min(short, axis=1), 0) if kind == "share" else jnp.zeros(width)
-        lowest = jnp.min(score)
         if kind.startswith("probable"):
-            counted = lowest if kind == "probable functions" else jnp.min(score, axis=1)
-            broken = jnp.mean((counted < -CHECK_TOLERANCE).astype(score.dtype))
+            axis = None if kind == "probable functions" else 1
+            counted, strict = jnp.min(score, axis), breaks(lowest(found, axis), CHECK_TOLERANCE)
+            broken = jnp.mean(strict.astype(score.dtype))
             sharp = softest == 0
             surrogate = jnp.mean(jax.nn.sigmoid(-counted / jnp.where(sharp, 1.0, softest)))
             value = -jnp.where(sharp, broken, surrogate)
             return Measured(value, broken, jnp.mean(jnp.maximum(-counted, 0)), heat)
         clipped = score if kind == "average" else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
-        broken = (lowest < -CHECK_TOLERANCE).astype(score.dtype)
-        return Measured(jnp.mean(at_points), broken, jnp.maximum(-lowest, 0), heat)
+        broken = breaks(lowest(found), CHECK_TOLERANCE).astype(score.dtype)
+        return Measured(jnp.mean(at_points), broken, jnp.maximum(-jnp.min(score), 0), heat)
 
     return each_rule(knowledge.scored(network, start, width, worst), one, widths)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from prbnn.errors import KnowledgeError
+from prbnn.knowledge.biting import check_bites
 from prbnn.knowledge.drawn import Drawn, Frame, frame_of
 from prbnn.knowledge.families import (
     Family,
@@ -199,13 +200,15 @@ def bind_all(
     margins: bool = True,
     seed: int = 0,
     further: Mapping[int, np.ndarray] | None = None,
+    exact: frozenset[str] = frozenset(),
 ) -> BoundKnowledge:
     """Bind every rule at ``count`` points of its region (fewer where regions are many).
 
     Errors name the rule.
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
-    pool, spread over it, so that every block of the pool has its share.
+    pool, spread over it, so that every block of the pool has its share. ``exact`` are the names of rules
+    that hold without a tolerance, by construction: any of them bites.
     """
     computing()
     shared: dict[Sampling, list[int]] = {}
@@ -228,6 +231,9 @@ def bind_all(
             found = np.tile(np.concatenate(joining), (max(1, count // DENSE), 1))[: count // 2]
             points[(np.arange(len(found)) * count) // len(found)] = found
         bound = [rules[place].bind(columns, scaling, points) for place in places]
+        for place, one in zip(places, bound, strict=True):
+            if rules[place].label not in exact:
+                check_bites(rules[place], one, columns, scaling)
         if not margins:
             bound = [rule.without_margin() for rule in bound]
         groups.append(

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from prbnn.errors import KnowledgeError, nearest
 from prbnn.knowledge.layout import Layout
+from prbnn.knowledge.obedience import shielded
 from prbnn.knowledge.regions import Columns
 
 if TYPE_CHECKING:
@@ -134,13 +135,13 @@ class Drawn:
         """The named output (or the only one) at ``x``."""
         position = self.frame.output(of)
         scale, shift = self.frame.output_scale[position], self.frame.output_shift[position]
-        return self.values(x.network)[position] * scale + shift
+        return shielded(self.values(x.network)[position]) * scale + shift
 
     def slope(self, x: Point, column: str, of: str | None = None) -> Array:
         """The derivative of an output along a column."""
         index, position = self.frame.input(column), self.frame.output(of)
         scale = self.frame.output_scale[position] / self.frame.input_scale[index]
-        return self.rates(x.network, index)[position] * scale
+        return shielded(self.rates(x.network, index)[position]) * scale
 
     def bend(self, x: Point, column: str, step: float, of: str | None = None) -> Array:
         """The second difference over ``step``, divided by its square."""

@@ -32,6 +32,15 @@ class Rows(np.ndarray):
         return np.asarray(self)[key]
 
 
+def called(bound: Any, points: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    """A user's callable at rows, in float64 even where it computes with jax.numpy."""
+    # stating a rule must not wait for a compiler to be imported
+    import jax
+
+    with jax.enable_x64(True):
+        return np.asarray(bound(Rows(points, names)))
+
+
 def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np.ndarray:
     """One finite float64 value a point, or an error that says which bound and where."""
     if isinstance(bound, str):
@@ -44,7 +53,7 @@ def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np
         )
     elif callable(bound):
         try:
-            values = bound(Rows(points, columns.inputs))
+            values = called(bound, points, columns.inputs)
         except KnowledgeError:
             raise
         except Exception as error:

@@ -17,6 +17,7 @@ from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of, output_position
 from prbnn.knowledge.evaluation import Rows
 from prbnn.knowledge.expressions import Expression, ExpressionError, parse
 from prbnn.knowledge.layout import At
+from prbnn.knowledge.obedience import shielded
 from prbnn.knowledge.regions import Columns
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ class Transformed(Quantity):
     at: At = eqx.field(static=True, default=None)
 
     def level(self, function: Drawn, x: Array) -> Array:
-        return self._of(x, function.values(x))
+        return self._of(x, shielded(function.values(x)))
 
     def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         direction = jnp.zeros_like(x).at[index].set(1)
-        rates = function.rates(x, index)
-        _, slope = jax.jvp(self._of, (x, function.values(x)), (direction, rates))
+        values, rates = function.values(x), function.rates(x, index)
+        _, slope = jax.jvp(self._of, (x, shielded(values)), (direction, shielded(rates)))
         return slope
 
     def _of(self, x: Array, values: Array) -> Array:

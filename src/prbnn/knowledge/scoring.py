@@ -22,6 +22,7 @@ from prbnn.knowledge.drawn import Drawn, Frame, Point, frame_of
 from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.quantities import Output, Quantity, quantity_of
 from prbnn.knowledge.regions import Columns
+from prbnn.knowledge.resolution import bend_unit, change_unit, comparison_unit, trend_unit
 from prbnn.knowledge.rules import Rule
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class BoundRule(eqx.Module):
     def general(self) -> BoundRule:
         """The same rule with its columns and outputs as numbers, so that it stacks with others."""
         return self
+
+    @property
+    def in_units(self) -> bool:
+        """Whether known limits are in the rule's unit; a smooth score has none."""
+        return not isinstance(self, _Smooth)
 
     def without_margin(self) -> BoundRule:
         """The same rule, asked to hold exactly."""
@@ -138,17 +144,20 @@ class _AnySlope(_OfQuantity):
 class _Step(_OfQuantity):
     """level(first) - level(second) within limits: trends over a step, and comparisons.
 
-    Where one of the two is not among the known arrays, it is the point itself.
+    Where one of the two is not among the known arrays, it is the point itself. ``gain`` is the output's
+    unit over the rule's, which is that of a difference over its step.
     """
+
+    gain: Float[Array, ""]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
         first = self.quantity.level(function, known.get("first", x))
         second = self.quantity.level(function, known.get("second", x))
-        return _inside(first - second, known)
+        return _inside((first - second) * self.gain, known)
 
 
 class _Bend(_OfQuantity):
-    """Limits on the second difference over a step, per squared standard deviation."""
+    """Limits on the second difference over a step, in the rule's unit per squared step."""
 
     per_square: Float[Array, ""]
 
@@ -163,6 +172,7 @@ class _Along(BoundRule):
     """Limits on the change a step of a trajectory, taken over some steps.
 
     With an ``index``, the last observed value ``x[index] * gain + shift`` comes before the first step.
+    ``change`` is the output's unit over the rule's, which is that of a change per step.
     """
 
     quantity: Quantity
@@ -170,13 +180,15 @@ class _Along(BoundRule):
     index: int | None = eqx.field(static=True)
     gain: Float[Array, ""]
     shift: Float[Array, ""]
+    change: Float[Array, ""]
 
     def score(self, function: Drawn, x: Array, known: Known) -> Array:
         level = self.quantity.level(function, x)
         if self.index is not None:
             before = x[self.index] * self.gain + self.shift
             level = jnp.concatenate([before[None], level])
-        return _inside((level[self.lag :] - level[: -self.lag]) / self.lag, known)
+        change = (level[self.lag :] - level[: -self.lag]) * (self.change / self.lag)
+        return _inside(change, known)
 
 
 class _Own(BoundRule):
@@ -351,12 +363,14 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
     zeros = np.zeros(len(points))
     if rule.over is None:
         return _slope(rule, columns, scaling, zeros if rises else None, None if rises else zeros)
-    quantity, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    unit = trend_unit(rule, value_unit, columns, scaling)
     ahead = scaling.inputs(_moved(points, columns.index(rule.column), rule.over))
     return _Step(
         **_common(rule, unit),
         known=_known(lower=zeros, **{"first" if rises else "second": ahead}),
         quantity=quantity,
+        gain=jnp.asarray(value_unit / unit, float),
     )
 
 
@@ -393,7 +407,7 @@ def _slope(rule: Any, columns: Columns, scaling: Scaling, lower, upper) -> Bound
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
     quantity, value_unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
     index, step = columns.index(rule.column), shape.bend_step(rule, columns)
-    unit = value_unit / scaling.input_sd[index] ** 2
+    unit = bend_unit(rule, step, value_unit, columns, scaling)
     zeros = np.zeros(len(points))
     match rule:
         case shape.Convex():
@@ -411,7 +425,7 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
             behind=scaling.inputs(_moved(points, index, -step)),
         ),
         quantity=quantity,
-        per_square=jnp.asarray((scaling.input_sd[index] / step) ** 2, float),
+        per_square=jnp.asarray(value_unit / step**2 / unit, float),
     )
 
 
@@ -423,7 +437,8 @@ def _moved(points: np.ndarray, index: int, step: float) -> np.ndarray:
 
 @_bind.register(comparison.Compare)
 def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
-    quantity, unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    quantity, value_unit, _ = quantity_of(rule.of, columns, scaling, rule.at)
+    unit = comparison_unit(rule, value_unit, columns, scaling)
     by = at_points(rule.by, columns, points, "by") / unit
     _check_by(columns, points, by * unit)
     limits = {
@@ -439,6 +454,7 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
             **limits,
         ),
         quantity=quantity,
+        gain=jnp.asarray(value_unit / unit, float),
     )
 
 
@@ -469,7 +485,7 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
         )
     joins = isinstance(rule, sequence.Continues)
     at = "first" if joins else None
-    quantity, unit, _ = quantity_of(rule.variable, columns, scaling, at)
+    quantity, value_unit, _ = quantity_of(rule.variable, columns, scaling, at)
     lag = 1 if joins else rule.lag
     index = layout.observed(rule.variable)[-1] if joins or rule.observed else None
     if lag > layout.ahead - (index is None):
@@ -480,9 +496,11 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
         sequence.RateBetween: (getattr(rule, "lower", None), getattr(rule, "upper", None)),
         sequence.Continues: (-getattr(rule, "within", 0.0), getattr(rule, "within", 0.0)),
     }[type(rule)]
+    positions = layout.positions(rule.variable)
+    unit = value_unit if joins else change_unit(value_unit, positions, lag, columns)
     every = np.ones(len(points)) / unit
     shift = 0.0 if index is None else scaling.input_shift[index]
-    place = layout.positions(rule.variable)[0]
+    place = positions[0]
     return _Along(
         **_common(rule, unit),
         known=_known(
@@ -492,8 +510,9 @@ def _(rule: Any, columns: Columns, scaling: Scaling, points: np.ndarray) -> Boun
         quantity=quantity,
         lag=lag,
         index=index,
-        gain=jnp.asarray(0.0 if index is None else scaling.input_scale[index] / unit, float),
-        shift=jnp.asarray((shift - scaling.output_shift[place]) / unit, float),
+        gain=jnp.asarray(0.0 if index is None else scaling.input_scale[index] / value_unit, float),
+        shift=jnp.asarray((shift - scaling.output_shift[place]) / value_unit, float),
+        change=jnp.asarray(value_unit / unit, float),
     )
 
 

@@ -17,12 +17,16 @@ from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import DataError
 from prbnn.inference.problem import inside_of, response
 from prbnn.knowledge.binding import BoundKnowledge, bind_all
+from prbnn.knowledge.evaluation import at_points
 from prbnn.knowledge.families import each_rule
+from prbnn.knowledge.obedience import breaks, known, lowest
 from prbnn.knowledge.regions import Columns, sample
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Kind
 from prbnn.model.built import built_in
+from prbnn.model.construction import ends_of, output_of
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.limits import held
 from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
 from prbnn.process import computing
@@ -142,8 +146,12 @@ class Posterior:
                 for draws, keep in groups
             ]
             mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
-            self._refuse_overflow(x, number * CHUNK_ROWS, mean[:, :rows], noise[:, :rows])
-            yield mean.astype(np.float64), noise.astype(np.float64), rows
+            first = number * CHUNK_ROWS
+            self._refuse_overflow(x, first, mean[:, :rows], noise[:, :rows])
+            mean = mean.astype(np.float64)
+            given = np.asarray(x[first : first + rows], np.float64)
+            mean[:, :rows] = held(self.network, mean[:, :rows], given, self.scaling)
+            yield mean, noise.astype(np.float64), rows
 
     def _inputs(self, x: np.ndarray) -> np.ndarray:
         """Rows in network units; refused where float32, in which networks compute, cannot hold them."""
@@ -217,7 +225,10 @@ class Posterior:
         """The rules on a dense set of points, without safety margins, for checking draws."""
         if points is None:
             points = self._check_points
-        return bind_all(rules, self.columns, self.scaling, points, margins=False, seed=seed)
+        exact = built_in(self.network)
+        return bind_all(
+            rules, self.columns, self.scaling, points, margins=False, seed=seed, exact=exact
+        )
 
     @property
     def _check_points(self) -> int:
@@ -235,9 +246,15 @@ class Posterior:
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         if knowledge is None and built.any():
             found = np.zeros((4, len(self), len(rules)))
-            certain, others = ([rules[k] for k in np.flatnonzero(part)] for part in (built, ~built))
-            few = self.check(certain, self.bind(certain, BUILT_POINTS))
-            for part, check in ((built, few), (~built, self.check(others))):
+            limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+            kinds = [limits, built & ~limits, ~built]
+            near, form, others = ([rules[k] for k in np.flatnonzero(part)] for part in kinds)
+            checks = [
+                self._check_limits(near),
+                self.check(form, self.bind(form, BUILT_POINTS)) if form else Check.none(len(self)),
+                self.check(others),
+            ]
+            for part, check in zip(kinds, checks, strict=True):
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
         computing()
@@ -263,6 +280,29 @@ class Posterior:
         ]
         places, scores = np.concatenate(parts).T
         return pool[places.astype(int)], scores.astype(np.float64)
+
+    def _check_limits(self, rules: Sequence[Rule]) -> Check:
+        """Limits that are built, of the values that are predicted, in float64."""
+        found = np.zeros((4, len(self), len(rules)))
+        for place, rule in enumerate(rules):
+            points = sample(rule.sampling(self.columns), self.columns, BUILT_POINTS, 1)
+            score = self._beyond(rule, points, self.functions(points))
+            found[:, :, place] = (
+                score.min(axis=1),
+                np.minimum(score, 0).mean(axis=1),
+                score.mean(axis=1),
+                breaks(score, CHECK_TOLERANCE).mean(axis=1),
+            )
+        return Check(*found)
+
+    def _beyond(self, rule: Rule, points: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Scores of values (..., points, outputs) against limits on an output, in its unit."""
+        output = output_of(rule, self.columns)
+        value, scores = values[..., output], []
+        for end, upper in ends_of(rule):
+            limit = at_points(end, self.columns, points, "bound")
+            scores.append(limit - value if upper else value - limit)
+        return known(np.min(scores, axis=0)) / self.scaling.output_sd[output]
 
     def condition(
         self,
@@ -294,7 +334,8 @@ class Posterior:
         if not rules or not len(self):
             return np.zeros(len(rules))
         points = self.points_for_mean(points)
-        knowledge = bind_all(rules, self.columns, self.scaling, points)
+        exact = built_in(self.network)
+        knowledge = bind_all(rules, self.columns, self.scaling, points, exact=exact)
         parts = [
             np.asarray(_violated(self._model, draws, knowledge))[:keep]
             for draws, keep in _padded(self.vectors, CHUNK_DRAWS)
@@ -330,7 +371,13 @@ class Posterior:
             return np.zeros(0, int)
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         found = np.zeros(len(rules), int)
-        for part, few in ((built, True), (~built, False)):
+        limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+        for place in np.flatnonzero(limits):
+            rule, count = rules[place], self.points_for_mean(points, built=True)
+            tried = sample(rule.sampling(self.columns), self.columns, count, 1)
+            score = self._beyond(rule, tried, self.predict(tried).mean)
+            found[place] = int(np.sum(breaks(score, CHECK_TOLERANCE)))
+        for part, few in ((built & ~limits, True), (~built, False)):
             chosen = [rules[place] for place in np.flatnonzero(part)]
             if chosen:
                 tried = self.bind(chosen, self.points_for_mean(points, built=few))
@@ -350,7 +397,8 @@ class Check:
     """Draws against rules (draws, rules), scores in each rule's unit.
 
     `worst` is the lowest score anywhere, `f` the mean of min(0, score), `score` the mean as it is,
-    `points` the share of points where the rule is broken.
+    `points` the share of points where the rule is broken. Where a score is NaN, it is broken, and the
+    other three are -inf.
     """
 
     worst: np.ndarray
@@ -358,13 +406,18 @@ class Check:
     score: np.ndarray
     points: np.ndarray
 
+    @staticmethod
+    def none(draws: int) -> Check:
+        """Of no rules."""
+        return Check(*np.zeros((4, draws, 0)))
+
     def of(self, places: Sequence[int]) -> Check:
         """Some of the rules."""
         return Check(*(part[:, places] for part in (self.worst, self.f, self.score, self.points)))
 
     def broken(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws, rules): whether a draw breaks a rule somewhere."""
-        return self.worst < -tolerance
+        return breaks(self.worst, tolerance)
 
     def obeys(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws,): whether a draw obeys every rule."""
@@ -433,12 +486,15 @@ def _check(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         return each_rule(knowledge.scored(drawn), summary).T
 
     def summary(_: Kind, score: Array, weights: Array | None) -> Array:
+        score = known(score)
         low = jnp.minimum(score, 0)
         f, mean = (
             jnp.mean(part) if weights is None else jnp.mean(part @ weights) for part in (low, score)
         )
-        lowest = jnp.min(score, axis=1)
-        return jnp.stack([jnp.min(lowest), f, mean, jnp.mean(lowest < -CHECK_TOLERANCE)])
+        # a weight of 0, or infinities of both signs, would make NaN of a mean
+        f, mean = (known(part) for part in (f, mean))
+        least = jnp.min(score, axis=1)
+        return jnp.stack([jnp.min(least), f, mean, jnp.mean(breaks(least, CHECK_TOLERANCE))])
 
     # a few draws at a time: hidden layers at thousands of points take memory
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
@@ -451,9 +507,9 @@ def _lowest(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
 
     def one(vector: Array) -> Array:
         drawn = response(network, likelihood, vector[:size], vector[size:])
-        lowest = jnp.min(knowledge.scores(drawn)[0], axis=1)
-        place = jnp.argmin(lowest)
-        return jnp.stack([place.astype(lowest.dtype), lowest[place]])
+        least = lowest(knowledge.scores(drawn)[0], axis=1)
+        place = jnp.argmin(least)
+        return jnp.stack([place.astype(least.dtype), least[place]])
 
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
 
@@ -471,7 +527,7 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
     def below(kind: Kind, score: Array, weights: Array | None) -> Array:
         short = score - inside if kind == "share" else score
         # where a function is flat, its slope is 0 but for rounding
-        found = (short < -CHECK_TOLERANCE).astype(score.dtype)
+        found = breaks(short, CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
 
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
@@ -488,6 +544,6 @@ def _mean_breaks(model: tuple, draws: Array, share: Array, knowledge: BoundKnowl
         )(draws)
 
     def broken(_: Kind, score: Array, weights: Array | None) -> Array:
-        return jnp.sum(jnp.min(score, axis=1) < -CHECK_TOLERANCE)
+        return jnp.sum(breaks(lowest(score, axis=1), CHECK_TOLERANCE))
 
     return each_rule(knowledge.scored(mean_function), broken)

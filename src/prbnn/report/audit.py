@@ -14,6 +14,7 @@ from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside, naming, subject_of
 from prbnn.knowledge.comparison import Compare
 from prbnn.knowledge.evaluation import at_points
+from prbnn.knowledge.obedience import breaks, lowest
 from prbnn.knowledge.own import Combined
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule, named
@@ -212,23 +213,26 @@ def _joined(name: str, parts: Sequence[Finding]) -> Finding:
 
 
 def _rows(rule: Rule, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
-    """Rules on values: how far below 0 a row's score is, in what noise does to the score."""
-    columns, scaling = table.columns, table.scaling
-    points, targets = columns.rows[here], columns.targets[here]
+    """Rules on values: how far below 0 a row's score is, in what noise does to the score.
 
-    steps = np.diag(table.noise)
-    tried = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
-    (found,) = scores_of_values(
-        [rule], columns, scaling, np.tile(points, (len(tried), 1)), np.concatenate(tried)
-    )
-    if found is None:
+    A row whose score has no value (NaN) breaks the rule by more than noise explains if it does so, or
+    has no value either, with ``least`` standard deviations of noise added or taken away.
+    """
+    columns, scaling = table.columns, table.scaling
+    points = columns.rows[here]
+    observed, up, down = _around(rule, table, here, 1.0)
+    if observed is None:
         return Finding(name, words="rows alone cannot tell")
-    observed, *others = found.min(axis=1).astype(np.float64).reshape(len(tried), -1)
-    up, down = np.array(others[::2]), np.array(others[1::2])
-    spread = np.sqrt(np.sum(((up - down) / 2) ** 2, axis=0))
+    spread = np.sqrt(np.sum(_change(observed, up, down) ** 2, axis=0))
     unit = float(rule.bind(columns, scaling, points).unit)
     least = float(norm.isf(rate / len(observed)))
-    places = np.flatnonzero(observed < -np.maximum(least * spread, GIVE))
+    against = breaks(observed, np.maximum(least * spread, GIVE))
+    lost = ~np.isfinite(observed)
+    if np.any(against & lost):
+        _, far_up, far_down = _around(rule, table, here, least)
+        explained = np.any(~breaks(np.concatenate([far_up, far_down]), GIVE), axis=0)
+        against &= ~(lost & explained)
+    places = np.flatnonzero(against)
     places = places[np.argsort(observed[places], kind="stable")]
     by = -observed[places] * unit
     with np.errstate(divide="ignore"):
@@ -236,6 +240,35 @@ def _rows(rule: Rule, name: str, table: _Table, here: np.ndarray, rate: float) -
     rows = table.called(np.flatnonzero(here)[places])
     words = _said(rows, by, deviations, f"{len(observed)} rows", least)
     return Finding(name, rows, _floats(by), _floats(deviations), (), len(observed), words)
+
+
+def _around(
+    rule: Rule, table: _Table, here: np.ndarray, often: float
+) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Least scores (rows,) as observed and (outputs, rows) with noise added and taken away.
+
+    The noise is ``often`` standard deviations of one output at a time; the first is None where rows
+    alone cannot tell.
+    """
+    columns = table.columns
+    points, targets = columns.rows[here], columns.targets[here]
+    steps = np.diag(often * table.noise)
+    tried = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
+    (found,) = scores_of_values(
+        [rule], columns, table.scaling, np.tile(points, (len(tried), 1)), np.concatenate(tried)
+    )
+    if found is None:
+        return None, np.zeros(0), np.zeros(0)
+    observed, *others = lowest(found, axis=1).astype(np.float64).reshape(len(tried), -1)
+    return observed, np.array(others[::2]), np.array(others[1::2])
+
+
+def _change(observed: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
+    """What noise does to a score: half the difference, or one side's where the other has no value."""
+    with np.errstate(invalid="ignore"):
+        both, above, below = (up - down) / 2, up - observed, observed - down
+    one = np.where(np.isfinite(above), above, np.where(np.isfinite(below), below, 0.0))
+    return np.where(np.isfinite(both), both, one)
 
 
 def _pairs(rule: Any, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
@@ -338,7 +371,7 @@ def _said(
         return f"nothing in {tried} that noise does not explain"
     verb = "row breaks" if len(rows) == 1 else "rows break"
     listed = ", ".join(
-        f"{row} (by {much:.3g}, {far:.1f} sd)"
+        f"{row} (by {much:.3g}, {far:.1f} sd)" if np.isfinite(much) else f"{row} (no value there)"
         for row, much, far in list(zip(rows, by, deviations, strict=True))[:SHOWN]
     )
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""

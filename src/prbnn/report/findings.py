@@ -10,6 +10,7 @@ import numpy as np
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
 from prbnn.knowledge.binding import scores_of_values
+from prbnn.knowledge.obedience import breaks, lowest
 from prbnn.knowledge.rules import Rule
 from prbnn.posterior.draws import Posterior
 from prbnn.report import metrics
@@ -183,7 +184,7 @@ def rows_breaking(subject: Subject) -> list[tuple[np.ndarray, np.ndarray] | None
             found.append(None)
             continue
         broken = np.zeros(len(rows), bool)
-        broken[held] = np.min(score, axis=1) < -CHECK_TOLERANCE
+        broken[held] = breaks(lowest(score, axis=1), CHECK_TOLERANCE)
         found.append((broken, held))
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prbnn.errors import nearest
+from prbnn.knowledge.obedience import known
 from prbnn.knowledge.rules import Rule
 from prbnn.knowledge.strengths import Hard, InPrior, OnAverage, Probable, Soft
 from prbnn.model.built import built_in
@@ -41,7 +42,7 @@ class RuleReport:
     """One rule against a fitted posterior, in the user's units.
 
     - `violation`: -E f, the mean violation over raw draws and points; for on average, what the mean
-      score falls short of its bound
+      score falls short of its bound; infinite where a score is NaN, which is broken
     - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
     - `raw_share`, `stored_share`: share of draws that break it anywhere
     - `dual`: nats that each unit more of tolerated mean violation would buy
@@ -176,7 +177,9 @@ def knowledge_report(
     breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.array(tried)
     averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
     least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])
-    short = np.maximum(0.0, least - np.mean(raw.score, axis=0) * units)
+    with np.errstate(invalid="ignore"):
+        score = known(np.mean(raw.score, axis=0))
+    short = np.maximum(0.0, least - score * units)
     violations = np.where(averaged, short, -np.mean(raw.f, axis=0) * units)
     lines = []
     for place, rule in enumerate(rules):
@@ -237,5 +240,8 @@ def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
             allowed, slack = 1 - p, 0.1 * (1 - p)
         case _:
             return True
+    if not np.all(np.isfinite(found)):
+        # a score that is NaN for one draw leaves no mean that could meet anything
+        return False
     error = 3 * float(np.std(found)) / max(1, len(found)) ** 0.5
     return float(np.mean(found)) <= allowed + slack + error

@@ -13,6 +13,7 @@ from prbnn.knowledge.association import CLEAR, Association, association
 from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside, naming, subject_of
 from prbnn.knowledge.comparison import Compare
+from prbnn.knowledge.obedience import breaks, lowest
 from prbnn.knowledge.own import Combined
 from prbnn.knowledge.regions import Columns, sample
 from prbnn.knowledge.rules import Rule
@@ -29,7 +30,8 @@ class Standing:
     """One rule and the rows in its region.
 
     `broken` rows break it; the row numbered `worst` does by the most, `worst_by` in the user's
-    units. None where rows alone cannot tell. `words` says it in a line.
+    units (infinite where its score is NaN). None where rows alone cannot tell. `words` says it in a
+    line.
     """
 
     rows: int
@@ -115,18 +117,19 @@ def _standing(rule: Rule, rows: Rows) -> Standing:
     if score is None:
         return Standing(total, UNREADABLE)
     unit = float(rule.bind(columns, scaling, points).unit)
-    return _values(rule, score.min(axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here))
+    return _values(rule, lowest(score, axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here))
 
 
 def _values(rule: Rule, score: np.ndarray, give: float, rows: Rows, places: np.ndarray) -> Standing:
-    broken, total = int(np.sum(score < -give)), len(score)
+    broken, total = int(np.sum(breaks(score, give))), len(score)
     if not broken:
         return Standing(total, f"all {total} rows obey" if total > 1 else "the one row obeys", 0)
     at = int(score.argmin())
     row, by = int(places[at]), -float(score[at])
     verb, most = ("breaks", "by") if broken == 1 else ("break", "the worst by")
     much = f"{by:.3g}{rows.unit(subject_of(rule, rows.columns))}"
-    words = f"{broken} of {total} rows {verb} it, {most} {much}: {rows.shown(row)}"
+    how = f"{most} {much}" if np.isfinite(by) else "where its score has no value"
+    words = f"{broken} of {total} rows {verb} it, {how}: {rows.shown(row)}"
     return Standing(total, words, broken, rows.numbers[row], by)
 
 

@@ -20,7 +20,9 @@ def number(value: float, digits: int = 3) -> str:
     >>> number(1234.5), number(0.0123), number(-2.0), number(0.0000089), number(3.2e7)
     ('1,234', '0.0123', '−2', '8.9 × 10⁻⁶', '3.2 × 10⁷')
     """
-    if not math.isfinite(value):
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if math.isnan(value):
         return "–"
     if value == 0:
         return "0"

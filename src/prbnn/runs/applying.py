@@ -12,6 +12,7 @@ from prbnn import anomaly
 from prbnn.errors import DataError
 from prbnn.knowledge.binding import scores_of_values
 from prbnn.knowledge.claims import inside
+from prbnn.knowledge.obedience import breaks, lowest
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
 from prbnn.tables.encoding import Missing, Numbers, apply
@@ -20,8 +21,8 @@ from prbnn.tables.files import naming, read_file
 if TYPE_CHECKING:
     import pandas as pd
 
-# a row breaks a rule where its score is below this, in the rule's unit
-BROKEN = -1e-6
+# a row breaks a rule where its score is further below 0 than this, in the rule's unit
+BROKEN = 1e-6
 # of a column's range, beyond its ends
 FAR = 0.1
 
@@ -152,7 +153,7 @@ def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
     for rule, score in zip(rules, scores, strict=True):
         if score is None:
             continue
-        rows = score.min(axis=1) < BROKEN
+        rows = breaks(lowest(score, axis=1), BROKEN)
         if rule.region:
             rows &= inside(rule.region, posterior.columns, inputs).any(axis=1)
         for row in np.flatnonzero(rows):

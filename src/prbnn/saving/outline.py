@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from prbnn.certify.fingerprints import of_tables
 from prbnn.errors import ModelFileError, NotKeptError
 from prbnn.knowledge.layout import Layout
 from prbnn.knowledge.regions import Columns
@@ -69,7 +68,7 @@ def summary_of(columns: Columns) -> dict[str, Any]:
     found = [columns.values(index) for index in range(len(columns.inputs))]
     return {
         "count": len(columns.rows),
-        "sha256": fingerprint((columns.rows, columns.targets)),
+        "sha256": of_tables((columns.rows, columns.targets)),
         "spans": [list(columns.span(name)) for name in columns.inputs],
         "values": [None if values is None else values.tolist() for values in found],
     }
@@ -84,15 +83,6 @@ def check_summary(summary: dict[str, Any], inputs: int) -> None:
     for few in values:
         if few is not None and np.array(few, float).ndim != 1:
             raise ModelFileError(f"values of a column are a list of numbers, got {few!r:.80}")
-
-
-def fingerprint(tables: Sequence[np.ndarray]) -> str:
-    """A checksum of numbers and shapes, the same on every machine."""
-    digest = hashlib.sha256()
-    for table in tables:
-        digest.update(str(table.shape).encode())
-        digest.update(np.ascontiguousarray(table, "<f8").tobytes())
-    return digest.hexdigest()
 
 
 def _not_kept(what: str) -> NotKeptError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from prbnn.certify.certificate import Certificate
-from prbnn.errors import ModelFileError
+from prbnn.errors import CertificateWarning, ModelFileError
 from prbnn.estimation import Estimator
 from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
 from prbnn.knowledge.layout import Layout
@@ -149,6 +150,7 @@ def _posteriors(
     """Stored and raw draws, which bring their own weights; a supplied network starts as at the fit."""
     columns = _columns(record, tensors)
     scaling = _scaling(record["scaling"], len(columns.inputs), len(columns.outputs))
+    _check_numbers(tensors, scaling)
     widths = len(columns.inputs), settings.likelihood.network_outputs(len(columns.outputs))
     declared = settings.network
     if columns.layout is not None:
@@ -275,9 +277,7 @@ def _attributes(model: Any, record: Record) -> None:
     plain = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
     for name in plain:
         setattr(model, f"{name}_", from_json(record[name], {}))
-    # files written before there were certificates have none
-    proof = record.get("certificate")
-    model.certificate_ = None if proof is None else Certificate.from_plain(proof)
+    model.certificate_ = _certificate(model, record.get("certificate"))
     # files of before audits have none; rows that were kept can be audited again
     model._audit = from_json(record["audit"], {}) if "audit" in record else None
     model._counted = None
@@ -291,6 +291,51 @@ def _attributes(model: Any, record: Record) -> None:
         model.classes_ = labels_from(record["classes"], len(columns.outputs))
     if isinstance(model, PRBNNSequenceRegressor):
         model.layout_ = columns.layout
+
+
+def _certificate(model: Any, plain: Record | None) -> Certificate | None:
+    """What was proved of the stored draws, if it speaks of these draws and rules; else a warning.
+
+    Files written before there were certificates have none.
+    """
+    if plain is None:
+        return None
+    found = Certificate.from_plain(plain)
+    why = found.mismatch(model.posterior_, model.solution_.rules)
+    if not why:
+        return found
+    warnings.warn(
+        f"the model's certificate is left out, and certificate_ is None: {why}; model.certify() makes "
+        "another",
+        CertificateWarning,
+        stacklevel=4,
+    )
+    return None
+
+
+def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
+    """Weights and units that are NaN or infinite are refused by name."""
+    for name, part in tensors.items():
+        if name.startswith("buffers/") and name.endswith(".bits"):
+            # limits of a built network are kept as their bits, and may be infinite
+            bad = np.isnan(part.view(f"f{part.dtype.itemsize}"))
+        elif name.startswith(("draws/", "raw/")) and part.dtype.kind == "f":
+            bad = ~np.isfinite(part)
+        else:
+            continue
+        if bad.any():
+            raise ModelFileError(
+                f"tensor {name!r} holds {int(bad.sum())} of {bad.size} numbers that are NaN or "
+                "infinite, so that the model predicts nothing; fit it again"
+            )
+    for name, part in vars(scaling).items():
+        if name == "kind":
+            continue
+        least = 0.0 if name.endswith("scale") else -np.inf
+        if not np.all(np.isfinite(part) & (part > least)):
+            raise ModelFileError(
+                f"scaling {name!r} must be finite, and above 0 if it is a scale, got {part.tolist()}"
+            )
 
 
 def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
