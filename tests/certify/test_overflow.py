@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prbnn import MLP, AtLeast, AtMost, fit
+from prbnn import MLP, AtLeast, AtMost, DataError, fit
 from prbnn.certify import bounds, certify
 from prbnn.certify.layered import LARGEST
 from tests.certify.made import network, posterior, unit_rows
@@ -19,8 +19,10 @@ def test_a_network_whose_outputs_overflow_is_not_proved():
         return network([([[size], [size]], [0.0, 0.0]), ([[size, -size]], [0.0])])
 
     draws = posterior([cancelling(size) for size in (1.0, 1e10, 1e20, 3e38)], unit_rows(1))
-    values = draws.functions(np.array([[0.3], [0.9]]))
-    assert np.all(np.isfinite(values[:2])) and not np.any(np.isfinite(values[2:]))
+    places = np.array([[0.3], [0.9]])
+    assert np.all(np.isfinite(draws.take(np.arange(2)).functions(places)))
+    with pytest.raises(DataError, match="not a finite number"):
+        draws.take(np.arange(2, 4)).functions(places)
     # every number obeys
     found = certify(draws, [AtLeast(-1e38, name="floor")], seconds=2.0)["floor"]
     assert found.verdicts[:2] == "PP" and "P" not in found.verdicts[2:]

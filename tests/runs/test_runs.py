@@ -15,7 +15,7 @@ import pytest
 from safetensors import safe_open
 
 from prbnn.certify import Certificate
-from prbnn.certify.certificate import fingerprint
+from prbnn.certify.fingerprints import of_draws
 from prbnn.errors import CertificateError, DataError, InfeasibleError, KnowledgeError
 from prbnn.report import page
 from prbnn.runs.applying import broken_rules, predictions, watched
@@ -432,7 +432,7 @@ def test_a_damaged_certificate_is_said_and_does_not_block(run: Run, kept: Path, 
 
 def test_a_certificate_of_another_run_is_told(run: Run, kept: Path) -> None:
     again = open_run(kept)
-    own = Certificate((), fingerprint(again.model.posterior_), "0.1.0", 0.0)
+    own = Certificate((), of_draws(again.model.posterior_), "0.1.0", 0.0)
     keep(own, kept, again.identity)
     assert earlier_certificate(again) is None
     keep(own, kept)

@@ -45,7 +45,7 @@ def certificate_of(posterior, rules, schema=2) -> Certificate:
             1e-4,
             "boxes",
             0.0,
-            of_rule(rule, "x in [0, 1]", 1e-4) if schema == 2 else "",
+            claim=of_rule(rule, "x in [0, 1]", 1e-4) if schema == 2 else "",
         )
         for rule in rules
     )

@@ -47,7 +47,8 @@ from prbnn import (
     load,
 )
 from prbnn.certify.questions import boxes
-from prbnn.saving.file import read, sealed, write
+from prbnn.disk import write_whole
+from prbnn.saving.file import read, sealed
 from prbnn.solution import History
 
 # short fits say that their budget was spent, and are right
@@ -461,7 +462,7 @@ def test_categories_are_saved_and_earlier_files_keep_what_was_trained(tmp_path, 
     record, tensors = read(path)
     # as files were before there were categories: columns with few values are listed, and that is all
     del record["columns"]["categories"], record["parameters"]["categories"]
-    write(path, sealed(record, tensors))
+    write_whole(path, sealed(record, tensors))
     earlier = load(path)
     assert earlier.posterior_.columns.categories == ("on",)
     assert earlier.categories == ()

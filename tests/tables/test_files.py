@@ -137,12 +137,14 @@ def test_tables_that_ask_for_too_much_are_refused(tmp_path: Path, name: str) -> 
 def test_whole_numbers_of_any_length_are_numbers_or_refused(tmp_path: Path, digits: int) -> None:
     path = tmp_path / "table.csv"
     path.write_text("x,y\n" + "9" * digits + ",1\n2,3\n5,4\n")
-    frame, _ = read_file(path)
     if digits < 100:
+        frame, _ = read_file(path)
         assert frame["x"].dtype == float
         assert apply(learn(frame), frame).values[0, 0] == pytest.approx(10.0**digits)
         return
-    with pytest.raises(DataError, match="column 'x'.*") as told:
+    # versions of pandas refuse it sooner or later
+    with pytest.raises(DataError, match="column 'x'|table.csv") as told:
+        frame, _ = read_file(path)
         apply(learn(frame), frame)
     assert len(str(told.value)) < 1000
 

@@ -32,7 +32,7 @@ def of_draws(posterior: Posterior) -> str:
     parts = [
         posterior.network,
         posterior.likelihood,
-        (columns.inputs, columns.outputs, columns.layout),
+        (columns.inputs, columns.outputs, columns.layout, columns.categories),
         vars(posterior.scaling),
     ]
     digest.update("\n".join(map(_described, parts)).encode())

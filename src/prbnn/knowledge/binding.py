@@ -131,26 +131,26 @@ class BoundKnowledge(eqx.Module):
         found: list[Scored] = []
         width = width or self.pool
 
-        def fresh(places: Iterable[int]) -> int:
-            """How many points of a group come from its pool, beside the worst."""
+        def fresh(places: Iterable[int]) -> tuple[int, Array | None]:
+            """How many points of a group come from its pool, and the worst where it has some."""
             if worst is None or not any(map(self.has_worst, places)):
-                return width
-            return width - worst.shape[1]
+                return min(width, self.pool), None
+            return min(width - worst.shape[1], self.pool), worst
 
         def choose(pool: Any, size: int, known: Array | None) -> Any:
-            if size == self.pool:
+            if known is None and size == self.pool:
                 return pool
 
             def block(a: Array) -> Array:
                 part = jax.lax.dynamic_slice_in_dim(a, start, size)
-                return part if known is None or size == width else jnp.concatenate([part, a[known]])
+                return part if known is None else jnp.concatenate([part, a[known]])
 
             return jax.tree.map(block, pool)
 
         for number, group in enumerate(self.groups):
-            size = fresh(group.places)
+            size, known = fresh(group.places)
             knowns = tuple(rule.known for rule in group.rules)
-            points = choose((group.points, knowns), size, None if worst is None else worst[number])
+            points = choose((group.points, knowns), size, None if known is None else known[number])
 
             def at_point(x, knowns, rules=group.rules):
                 function = Drawn(network, self.frame)
@@ -174,13 +174,13 @@ class BoundKnowledge(eqx.Module):
         begin = len(self.groups)
         for family in self.families:
             members = tuple(place for form in family.places for place in form[0])
-            size, end = fresh(members), begin + family.points.shape[0]
+            (size, known), end = fresh(members), begin + family.points.shape[0]
             scores = scores_of_family(
                 family,
                 network,
                 self.frame,
                 lambda pool, known, size=size: choose(pool, size, known),
-                None if worst is None else worst[begin:end],
+                None if known is None else known[begin:end],
                 width,
             )
             begin = end

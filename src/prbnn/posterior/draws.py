@@ -132,10 +132,13 @@ class Posterior:
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
-    def blocks(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    def blocks(
+        self, x: np.ndarray, *, finite: bool = True
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
         """Mean and noise of every draw (network units) on blocks of rows of one padded size.
 
-        The same bits however the rows are split, and one program however many draws there are.
+        The same bits however the rows are split, and one program however many draws there are. Values
+        that must be ``finite`` and are not raise by row and column.
         """
         computing()
         inputs = self._inputs(x)
@@ -147,7 +150,8 @@ class Posterior:
             ]
             mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
             first = number * CHUNK_ROWS
-            self._refuse_overflow(x, first, mean[:, :rows], noise[:, :rows])
+            if finite:
+                self._refuse_overflow(x, first, mean[:, :rows], noise[:, :rows])
             mean = mean.astype(np.float64)
             given = np.asarray(x[first : first + rows], np.float64)
             mean[:, :rows] = held(self.network, mean[:, :rows], given, self.scaling)
@@ -286,7 +290,8 @@ class Posterior:
         found = np.zeros((4, len(self), len(rules)))
         for place, rule in enumerate(rules):
             points = sample(rule.sampling(self.columns), self.columns, BUILT_POINTS, 1)
-            score = self._beyond(rule, points, self.functions(points))
+            parts = [mean[:, :keep] for mean, _, keep in self.blocks(points, finite=False)]
+            score = self._beyond(rule, points, self.scaling.restore(np.concatenate(parts, axis=1)))
             found[:, :, place] = (
                 score.min(axis=1),
                 np.minimum(score, 0).mean(axis=1),
