@@ -120,7 +120,7 @@ def test_situations_that_float32_cannot_tell_apart_are_refused():
 
 NARROW = [
     Equals(1.0, within=1e-6, name="r"),
-    Between(1.0, 1.0, name="r"),
+    Outside([(0.5, 0.5)], name="r"),
     Between("x", "x + 1e-5", name="r"),
     OneOf([(0, 1e-5), (1, 1 + 1e-5)], name="r"),
     Outside([(0.5, 0.50001)], name="r"),
@@ -142,6 +142,8 @@ def test_limits_closer_than_the_check_are_refused_where_every_draw_counts(rule):
 
 def test_limits_that_meet_at_a_point_are_kept():
     lines(DRAWS).bind([Between(0, "x", where={"x": (0, 1)})], 64)
+    # and those that meet everywhere: a value, as near as is checked
+    lines(DRAWS).bind([Between("x", "x")], 64)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.errors import KnowledgeError, NotKeptError
+from prbnn.knowledge.bounds import Outside
 from prbnn.knowledge.obedience import CHECK_TOLERANCE
 from prbnn.knowledge.regions import Columns
 from prbnn.knowledge.rules import Rule
@@ -31,7 +32,8 @@ def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling
     lower, upper = bound.known.get("lower"), bound.known.get("upper")
     if lower is not None and upper is not None and bound.in_units:
         half = 0.5 * float(np.max(np.asarray(upper, np.float64) - np.asarray(lower, np.float64)))
-        if half < CHECK_TOLERANCE:
+        # limits that meet everywhere ask for a value, as near as is checked; a forbidden value is nothing
+        if half < CHECK_TOLERANCE and (half > 0 or isinstance(rule, Outside)):
             raise KnowledgeError(
                 f"rule {rule.label!r}: its limits are {2 * half * unit:.2g} apart at most, and scores "
                 f"are checked to {tolerance:.2g} ({CHECK_TOLERANCE:g} of its unit): set them at least "
