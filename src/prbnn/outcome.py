@@ -19,9 +19,11 @@ Record = list[tuple[int, Means]]
 # a rule is met to within so much: of its bound, or of its unit where an average is bounded
 RELATIVE_SLACK = 0.1
 AVERAGE_SLACK = 0.01
-# a dual is settled to within so much of itself; it is as good as 0 where it moves a mean by fewer
-# standard deviations than this; and a bounded mean is known where its error is below this much of it
+# a dual is settled to within so much of itself, and so many standard deviations of what it moves; it is
+# as good as 0 where it moves a mean by fewer standard deviations than this; and a bounded mean is known
+# where its error is below this much of it
 DUAL_SLACK = 0.05
+SPREAD_SLACK = 0.5
 NEGLIGIBLE = 0.05
 VAGUE = 1 / 3
 # particles rest where less than this of what pulls them is left
@@ -245,7 +247,8 @@ def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
     bound = np.asarray(task.enforcement.bound, float)
     moved = np.asarray(carry.enforcement.dual, float) * shown.variance / task.tempering
     average = _kinds(task) == "average"
-    slack = np.where(average, DUAL_SLACK * moved, RELATIVE_SLACK * np.abs(bound))
+    most = np.minimum(DUAL_SLACK * moved, SPREAD_SLACK * np.sqrt(shown.variance))
+    slack = np.where(average, most, RELATIVE_SLACK * np.abs(bound))
     return np.abs(shown.value - bound) > slack + 2 * shown.error + 1e-6
 
 

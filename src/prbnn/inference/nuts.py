@@ -79,7 +79,7 @@ class NUTS(Engine):
         """Every chain at a network of its own."""
         start = restarted(problem, key, self.chains)
         begin, _, _ = self._tuning()
-        mass = jnp.concatenate([problem.prior_sd**2, jnp.ones(problem.likelihood_start.size)])
+        mass = jnp.concatenate([problem.prior_sd, problem.own_prior_sd]) ** 2
         return State(
             start,
             _typed(begin(FIRST_STEP)),

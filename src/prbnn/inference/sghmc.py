@@ -23,6 +23,7 @@ from prbnn.knowledge.strengths import Kind
 
 # the first part of the warm-up climbs to where the posterior is; then gradients are measured
 CLIMBING = 0.2
+# per step, in standard deviations of the prior
 CLIMBING_RATE = 0.01
 GRADIENT_MEMORY = 200
 
@@ -98,13 +99,15 @@ class SGHMC(Engine):
         noise = jax.random.normal(key, state.chains.shape)
         before = state.velocity + half * state.gradient
         velocity = kept * before + jnp.sqrt(1 - kept**2) * noise
-        climbed, optimiser = self._climb(state)
+        climbed, optimiser = self._climb(problem, state)
         moved = jnp.where(climbing, climbed, state.chains + half * (before + velocity))
 
         density = log_density(problem, batch, pressure)
         gradient, info = jax.vmap(jax.grad(density, has_aux=True))(moved)
         share = jnp.where(pace.warming, 1 / GRADIENT_MEMORY, 0.0)
-        found = jnp.mean(gradient**2, axis=0)
+        # a dual that moves pulls all chains alike: what they share is no part of their spread
+        shared = jnp.mean(gradient, axis=0) if self.chains > 1 else 0.0
+        found = jnp.sum((gradient - shared) ** 2, axis=0) / max(self.chains - 1, 1)
         return (
             State(
                 moved,
@@ -126,12 +129,13 @@ class SGHMC(Engine):
 
     def _scale(self, problem: Problem, state: State) -> Float[Array, " vector"]:
         """About each weight's posterior sd: gradients at equilibrium have the precision as variance."""
-        prior = jnp.concatenate([1 / problem.prior_sd**2, jnp.ones(problem.likelihood_start.size)])
+        prior = jnp.concatenate([problem.prior_sd, problem.own_prior_sd]) ** -2
         return 1 / jnp.sqrt(jnp.maximum(state.squares, prior))
 
-    def _climb(self, state: State) -> tuple[Array, optax.OptState]:
+    def _climb(self, problem: Problem, state: State) -> tuple[Array, optax.OptState]:
         direction, optimiser = optax.scale_by_adam().update(state.gradient, state.optimiser)
-        return state.chains + CLIMBING_RATE * jnp.asarray(direction), optimiser
+        prior = jnp.concatenate([problem.prior_sd, problem.own_prior_sd])
+        return state.chains + CLIMBING_RATE * prior * jnp.asarray(direction), optimiser
 
     @property
     def budget(self) -> int:

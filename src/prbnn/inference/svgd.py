@@ -34,11 +34,14 @@ BALANCE_MEMORY = 100
 class State(NamedTuple):
     """Particles, Adam's memory, and running means of what moves the particles.
 
-    At a fixed point the density's attraction and the particles' repulsion cancel: `direction`, their mean
-    sum, is small beside `force`, the mean of their sizes.
+    - `scale`: the unit of steps: the prior's standard deviation of each coordinate, or how far from the
+      prior's mean particles start where that is further
+    - `direction`, `force`: at a fixed point the density's attraction and the particles' repulsion cancel,
+      so that their mean sum is small beside the mean of their sizes
     """
 
     vectors: Float[Array, "particles vector"]
+    scale: Float[Array, " vector"]
     optimiser: optax.OptState
     direction: Float[Array, "particles vector"]
     force: Float[Array, ""]
@@ -76,7 +79,16 @@ class SVGD(Engine):
         vectors = restarted(problem, starts, self.particles)
         shift = jax.random.normal(noise, (self.particles, problem.size)) * problem.prior_sd
         vectors = vectors.at[:, : problem.size].add(self.spread * shift)
-        return State(vectors, _ADAM.init(vectors), jnp.zeros_like(vectors), jnp.zeros(()))
+        centre = jnp.concatenate([problem.prior_mean, problem.own_prior_mean])
+        spread = jnp.concatenate([problem.prior_sd, problem.own_prior_sd])
+        far = jnp.sqrt(jnp.mean((vectors - centre) ** 2, axis=0))
+        return State(
+            vectors,
+            jnp.maximum(spread, far),
+            _ADAM.init(vectors),
+            jnp.zeros_like(vectors),
+            jnp.zeros(()),
+        )
 
     def step(
         self,
@@ -87,14 +99,11 @@ class SVGD(Engine):
         pressure: Float[Array, " rules"],
         pace: Pace,
     ) -> tuple[State, Info]:
-        """One Adam step along the Stein direction of log density + sum of pressure * f.
-
-        Steps are in prior standard deviations of each weight.
-        """
+        """One Adam step along the Stein direction of log density + sum of pressure * f."""
         density = log_density(problem, batch, pressure)
         gradient, info = jax.vmap(jax.grad(density, has_aux=True))(state.vectors)
         attraction, repulsion = stein_forces(state.vectors, gradient)
-        scale = jnp.concatenate([problem.prior_sd, problem.own_prior_sd])
+        scale = state.scale
         direction = (attraction + repulsion) * scale
         step, optimiser = _ADAM.update(direction, state.optimiser)
         moved = state.vectors + self.learning_rate * pace.rate * scale * jnp.asarray(step)
@@ -103,6 +112,7 @@ class SVGD(Engine):
         return (
             State(
                 moved,
+                scale,
                 optimiser,
                 state.direction + following * (direction - state.direction),
                 state.force + following * (force - state.force),

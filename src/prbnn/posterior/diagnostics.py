@@ -72,6 +72,8 @@ def effective_draws(values: np.ndarray, chains: int) -> float:
     seen fewer places than they have draws.
     """
     each = by_chain(np.asarray(values, float)[:, None], chains)
+    if each.shape[1] < FEWEST_DRAWS:
+        return float(len(values))
     found = float(np.min(_scores(each)[1]))
     means = each.mean(axis=(1, 2))
     if chains < 4 or np.ptp(means) == 0:
