@@ -21,11 +21,11 @@ from jaxtyping import Array, Float
 
 # draws at the start of a block still belong to the dual before it
 DISCARDED = 0.25
-# the most that the first block moves a mean, in standard deviations; twice as much after each block whose
-# mean moved by at least FOLLOWED of what was expected (chains that lag behind do not), up to FURTHEST
+# the most that the first block moves a mean, in standard deviations; twice as much, up to FURTHEST, after
+# each block whose mean moved by at least FOLLOWED of what was expected, and half as much otherwise
 REACH = 3.0
 FOLLOWED = 0.8
-FURTHEST = 100.0
+FURTHEST = 300.0
 # a rule is near its bound when its own step tilts the density by less than one standard deviation, or
 # changes a mean violation by less than this factor
 NEAR_FACTOR = 2.5
@@ -109,8 +109,8 @@ def _reach(block: Block, mean: Float[Array, " rules"]) -> Float[Array, " rules"]
     """How far the next block may go, by how well the means have followed the last change."""
     wanted = block.expected - block.mean
     followed = (mean - block.mean) * jnp.sign(wanted) >= FOLLOWED * jnp.abs(wanted)
-    further = jnp.where(followed, jnp.minimum(2 * block.reach, FURTHEST), REACH)
-    return jnp.where(wanted == 0, block.reach, further)
+    reach = jnp.clip(jnp.where(followed, 2.0, 0.5) * block.reach, REACH, FURTHEST)
+    return jnp.where(wanted == 0, block.reach, reach)
 
 
 def _alone(
