@@ -26,6 +26,8 @@ from prbnn.errors import NotEnclosedError
 UNIT = {"float32": 1.01 * 2.0**-24, "float64": 1.01 * DOUBLE}
 # numbers of half this size and more may have overflowed
 LARGEST = {"float32": 2.0**127, "float64": 2.0**1000}
+# activations whose range is narrow whatever enters them
+BOUNDED = ("tanh", "sigmoid", "rbf")
 # slopes of these activations multiply powers of z, which overflow long before z does
 POWERS = ("gelu", "rbf")
 # float32 flushes smaller numbers to nothing, every product of a sum on its own
@@ -83,12 +85,14 @@ def activated(network: Network, before: Form, order: int) -> Form:
     ends = before.least, before.most
     slope, low, high = line(network.activation, order, *ends, network.rounding)
     least, most = range_of(network.activation, order, *ends, network.rounding)
-    lost = before.lost
-    if order and network.activation in POWERS:
-        lost = lost | (before.size >= LARGEST[network.precision] ** 0.25)
-    # an activation of what may be NaN may be NaN, however narrow its range
-    give = jnp.where(lost, jnp.inf, 0.0)
-    return forms.along(before, slope, low - give, high + give, least - give, most + give)
+    if order or network.activation in BOUNDED:
+        # of what may be NaN it may be NaN, however narrow its range; what has no end the next sum tells
+        lost = before.lost
+        if order and network.activation in POWERS:
+            lost = lost | (before.size >= LARGEST[network.precision] ** 0.25)
+        give = jnp.where(lost, jnp.inf, 0.0)
+        low, high, least, most = low - give, high + give, least - give, most + give
+    return forms.along(before, slope, low, high, least, most)
 
 
 def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> Form:
@@ -155,7 +159,10 @@ def _rounded(product: Form, share: float, precision: str) -> Form:
 
 
 def error(network: Network, x: Form, layers: list[Layer]) -> Array:
-    """How far deployed outputs are at most from those of exact arithmetic on the same inputs."""
+    """How far deployed outputs are at most from those of exact arithmetic on the same inputs.
+
+    Where none overflows, which `values` tells.
+    """
     unit, floor = UNIT[network.precision], FLUSHED[network.precision]
     steepest = 1.0 if network.activation == "relu" else _steepest(network.activation)
     off = jnp.zeros_like(x.least)
@@ -163,9 +170,7 @@ def error(network: Network, x: Form, layers: list[Layer]) -> Array:
     for place, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         size = jnp.abs(weight)
         terms = weight.shape[1] + 2
-        through = size @ entered.size + jnp.abs(bias)
-        rounded = terms * (unit * through + floor)
-        off = size @ off + unless_overflown(rounded, through, network.precision)
+        off = size @ off + terms * (unit * (size @ entered.size + jnp.abs(bias)) + floor)
         if place < len(layers):
             entered = layers[place].after
             off = steepest * off + network.rounding * (1 + entered.size)
@@ -190,6 +195,8 @@ def backward(network: Network, x: Form, layers: list[Layer], forward: Form) -> F
     slope = 0.5 * (top_slope - bottom_slope)
     room = jnp.sum(jnp.abs(0.5 * (top_slope + bottom_slope)), -1)
     give = OWN * (x.directions + 4) * (reach_top + reach_bottom + jnp.abs(top) + jnp.abs(bottom))
+    # lines are those of exact arithmetic and rounding; forwards it is told what may overflow
+    give = jnp.where(forward.lost, jnp.inf, give)
     least = jnp.maximum(forward.least, -(bottom + reach_bottom) - give)
     most = jnp.minimum(forward.most, top + reach_top + give)
     lined = forms.form(slope, -bottom - room - give, top + room + give, least, most)
@@ -209,7 +216,7 @@ def _end(network: Network, x: Form, layers: list[Layer], sign: float) -> tuple[A
     slopes, height = network.weights[-1], network.biases[-1]
     terms = slopes.shape[1] + 2
     size = jnp.abs(slopes) @ layers[-1].after.size + jnp.abs(height)
-    lost = unless_overflown(terms * ((unit + OWN) * size + floor), size, network.precision)
+    lost = terms * ((unit + OWN) * size + floor)
     slopes, height = sign * slopes, sign * height
     for place in range(len(layers) - 1, -1, -1):
         before = layers[place].before
@@ -227,8 +234,9 @@ def _end(network: Network, x: Form, layers: list[Layer], sign: float) -> tuple[A
         through = jnp.abs(weight) @ entered + jnp.abs(bias)
         # what the layer rounds, and what the products here round
         deep = weight.shape[1]
-        rounded = ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + (deep + 2) * floor
-        lost = lost + jnp.abs(slopes) @ unless_overflown(rounded, through, network.precision)
+        lost = lost + jnp.abs(slopes) @ (
+            ((deep + 2) * unit + (wide + deep + 4) * OWN) * through + (deep + 2) * floor
+        )
         height = height + slopes @ bias
         slopes = slopes @ weight
     positive, negative = jnp.maximum(slopes, 0), jnp.minimum(slopes, 0)
