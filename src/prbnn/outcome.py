@@ -196,7 +196,9 @@ def _shown(task: Task, carry: Carry, record: Record) -> Shown:
     if reservoir is not None and int(reservoir.filled) >= FEWEST_DRAWS:
         f = np.asarray(reservoir.f, float)[:, : int(reservoir.filled)]
         variance = f.var(axis=(0, 1))
-        worth = np.array([_worth(f[..., place]) for place in range(f.shape[2])], float)
+        # only a dual asks for it
+        priced = _priced(_kinds(task))
+        worth = np.array([_worth(f[..., k]) if asked else 1.0 for k, asked in enumerate(priced)])
         return Shown(f.mean(axis=(0, 1)), np.sqrt(variance / worth), variance, worth, broken)
     functions = float(tail[-1][1].functions)
     seen = task.engine.chunk * len(tail) * functions
