@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from prbnn import MLP, AtLeast, Decreasing, Increasing, PRBNNRegressor
-from prbnn.knowledge.rules import Rule
-from prbnn.report import metrics
-from prbnn.studies import simulation2 as simulation
+from prbnn.assessment import metrics
+from prbnn.rules.base import Rule
+from prbnn_studies import simulation2 as simulation
 
 NOISE = 0.3
 COLUMNS = ("dose", "temperature", "load", "age")

@@ -24,7 +24,7 @@ PROBLEMS = {
 
 def curve(seed):
     from prbnn import MLP, PRBNNRegressor
-    from prbnn.studies import simulation2 as simulation
+    from prbnn_studies import simulation2 as simulation
 
     x, y = simulation.data(seed)
     generator = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def one(problem, engine, seed):
     targets = wanted
     if problem == "classes":
         targets = (wanted == model.classes_[1]).astype(float)
-    from prbnn.knowledge.binding import bind_all
+    from prbnn.rules.scoring.binding import bind_all
 
     stored, rules = model.posterior_, model.solution_.rules
     fresh = bind_all(rules, stored.columns, stored.scaling, 4096, margins=False, seed=99)

@@ -10,7 +10,7 @@ import json
 import numpy as np
 
 from prbnn import MLP, BayesByBackprop, fit
-from prbnn.studies import simulation2 as simulation
+from prbnn_studies import simulation2 as simulation
 
 SECONDS_IMPORT = time.perf_counter() - __started__
 PAPER_MSE = 0.0052

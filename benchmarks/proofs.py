@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from prbnn import PRBNNRegressor
-from prbnn.studies import simulation2
+from prbnn_studies import simulation2
 
 
 def fitted(seed: int, prove: bool) -> tuple[PRBNNRegressor, float]:

@@ -45,7 +45,7 @@ PRICE = 10.0
 
 def flights(count):
     """What was observed, and what came after."""
-    from prbnn.studies.landing.synthetic import approaches
+    from prbnn_studies.landing.synthetic import approaches
 
     values = approaches(count, 0).values
     return values[:, :OBSERVED], values[:, OBSERVED:]
@@ -54,7 +54,7 @@ def flights(count):
 def prbnn_seconds(count, steps, knows, seed):
     """A step of training alone: what the first fit of a process compiles is told apart."""
     from prbnn import Between, Falls, PRBNNSequenceRegressor
-    from prbnn.studies.landing.tracks import VARIABLES
+    from prbnn_studies.landing.tracks import VARIABLES
 
     rules = [
         Falls("altitude", lag=3).soft(PRICE),

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from prbnn.report import metrics
-from prbnn.studies.solar import sources
+from prbnn.assessment import metrics
+from prbnn_studies.solar import sources
 
 SLOPES = {
     "free": {},

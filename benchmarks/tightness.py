@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from prbnn.studies import simulation2 as simulation
+from prbnn_studies import simulation2 as simulation
 
 SEEDS = range(5)
 REJECTIONS = (0.05, 0.12, 0.25, 0.5)

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from prbnn import MLP, Gaussian
-from prbnn.knowledge.regions import Columns
-from prbnn.model.scaling import Kind, scaling_of
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import Kind, scaling_of
 from prbnn.posterior.draws import Posterior
 
 

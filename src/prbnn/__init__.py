@@ -1,8 +1,8 @@
 """Bayesian neural networks that obey what you know."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from prbnn.clash import smallest_conflict
 from prbnn.errors import (
     DataError,
     DivergedError,
@@ -11,7 +11,8 @@ from prbnn.errors import (
     KnowledgeError,
     ModelFileError,
 )
-from prbnn.fit import fit
+from prbnn.fitting.clash import smallest_conflict
+from prbnn.fitting.fit import fit
 from prbnn.inference import (
     NUTS,
     SGHMC,
@@ -20,19 +21,6 @@ from prbnn.inference import (
     Dropout,
     Ensemble,
     Laplace,
-)
-from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outside
-from prbnn.knowledge.comparison import Compare
-from prbnn.knowledge.own import Combined, Score
-from prbnn.knowledge.regions import Box
-from prbnn.knowledge.sequence import Continues, Falls, RateBetween, Rises
-from prbnn.knowledge.shape import (
-    Concave,
-    Convex,
-    CurvatureBetween,
-    Decreasing,
-    Increasing,
-    SlopeBetween,
 )
 from prbnn.model.likelihoods import (
     Bernoulli,
@@ -45,13 +33,27 @@ from prbnn.model.likelihoods import (
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 from prbnn.model.recurrent import GRU, LSTM
+from prbnn.rules.along_time import Continues, Falls, RateBetween, Rises
+from prbnn.rules.comparison import Compare
+from prbnn.rules.own import Combined, Score
+from prbnn.rules.regions import Box
+from prbnn.rules.shape import (
+    Concave,
+    Convex,
+    CurvatureBetween,
+    Decreasing,
+    Increasing,
+    SlopeBetween,
+)
+from prbnn.rules.values import AtLeast, AtMost, Between, Equals, OneOf, Outside
 
 if TYPE_CHECKING:
-    from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
-    from prbnn.knowledge.file import read_knowledge, write_knowledge
-    from prbnn.report.audit import audit
+    from prbnn.assessment.audit import audit
+    from prbnn.estimators.classifier import PRBNNClassifier
+    from prbnn.estimators.regressor import PRBNNRegressor
+    from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
+    from prbnn.rules.file.knowledge_file import read_knowledge, write_knowledge
     from prbnn.saving.reading import load
-    from prbnn.sequence_regressor import PRBNNSequenceRegressor
 
 __all__ = [
     "GRU",
@@ -111,26 +113,19 @@ __all__ = [
 ]
 
 
+# scikit-learn takes longer to import than everything else here; only its users should wait
+_LAZY = {
+    "PRBNNClassifier": "prbnn.estimators.classifier",
+    "PRBNNRegressor": "prbnn.estimators.regressor",
+    "PRBNNSequenceRegressor": "prbnn.estimators.sequence_regressor",
+    "audit": "prbnn.assessment.audit",
+    "load": "prbnn.saving.reading",
+    "read_knowledge": "prbnn.rules.file.knowledge_file",
+    "write_knowledge": "prbnn.rules.file.knowledge_file",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes longer to import than everything else here; only its users should wait
-    if name in ("PRBNNClassifier", "PRBNNRegressor"):
-        from prbnn import estimators
-
-        return getattr(estimators, name)
-    if name == "PRBNNSequenceRegressor":
-        from prbnn.sequence_regressor import PRBNNSequenceRegressor
-
-        return PRBNNSequenceRegressor
-    if name == "audit":
-        from prbnn.report.audit import audit
-
-        return audit
-    if name == "load":
-        from prbnn.saving.reading import load
-
-        return load
-    if name in ("read_knowledge", "write_knowledge"):
-        from prbnn.knowledge import file
-
-        return getattr(file, name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'prbnn' has no attribute {name!r}")

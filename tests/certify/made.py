@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from prbnn.knowledge.regions import Columns
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import Kind, scaling_of
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import Dense, Layers
-from prbnn.model.scaling import Kind, scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
 

@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from prbnn.model.networks import Dense, Layers
 
-# the name `prbnn.certify.bounds` is the function
-BOUNDS = importlib.import_module("prbnn.certify.bounds")
+# the name `prbnn.certify.enclosures.network_bounds` is the function
+BOUNDS = importlib.import_module("prbnn.certify.enclosures.network_bounds")
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "softplus", "gelu", "rbf")
 WIDTHS = (0.0, 1e-12, 1e-7, 1e-5, 1e-3, 0.1, 1.0, 10.0)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn.certify.activations import ROUNDING, line, range_of, relu_below
+from prbnn.certify.enclosures.activations import ROUNDING, line, range_of, relu_below
 from prbnn.model.networks import ACTIVATIONS
 
 CASES = [

@@ -14,13 +14,13 @@ import pytest
 
 from prbnn import MLP, AtMost, Box, Increasing, PRBNNRegressor, SlopeBetween
 from prbnn.certify import Certificate, RuleCertificate, certify
-from prbnn.knowledge.binding import bind_at
-from prbnn.knowledge.regions import Columns
-from prbnn.knowledge.rules import Rule
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
 from prbnn.model.likelihoods import Gaussian
-from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import bind_at
 from tests.certify.made import network
 from tests.certify.made import posterior as made
 

@@ -74,7 +74,7 @@ def test_counterexamples_are_what_a_check_calls_broken() -> None:
     rule = Increasing("a", where=box(3))
     (found,) = certify(given, [rule], 20).rules
     assert found.verdicts[0] == "R"
-    from prbnn.knowledge.binding import bind_at
+    from prbnn.rules.scoring.binding import bind_at
 
     point = np.array([[*found.counterexamples[0].point.values()]])
     knowledge = bind_at([rule], given.columns, given.scaling, point)

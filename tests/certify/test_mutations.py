@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn.certify import activations, curves, forms, layered, programs
+from prbnn.certify.enclosures import activations, curves, forms, layered, programs
 from prbnn.model.networks import Dense, Layers
 from tests.certify import test_activations, test_programs
 from tests.certify.sampled import Trial, deployed, enclosed, network_of, points_of, strays
-from tests.certify.test_bounds import hunted
+from tests.certify.test_network_bounds import hunted
 from tests.marks import quick
 
 Patch = pytest.MonkeyPatch

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn.certify import forms
-from prbnn.certify.forms import Form
-from prbnn.certify.programs import enclose
+from prbnn.certify.enclosures import forms
+from prbnn.certify.enclosures.forms import Form
+from prbnn.certify.enclosures.programs import enclose
 from prbnn.errors import NotEnclosedError
-from prbnn.knowledge.expressions import FUNCTIONS, parse
+from prbnn.rules.expressions import FUNCTIONS, parse
 
 NAMES = ("a", "b")
 POINTS = 400

@@ -29,15 +29,16 @@ from prbnn import (
 )
 from prbnn.certify.questions import boxes, question
 from prbnn.certify.tasks import RuleTask
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
 from prbnn.inference.problem import response
-from prbnn.knowledge.binding import bind_at
-from prbnn.knowledge.drawn import Drawn, frame_of
-from prbnn.knowledge.regions import Columns, sample
-from prbnn.knowledge.rules import Rule
 from prbnn.model.likelihoods import Gaussian
-from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.regions import sample
+from prbnn.rules.scoring.binding import bind_at
+from prbnn.rules.scoring.drawn import Drawn, frame_of
 
 RULES: dict[str, Rule] = {
     "at least": AtLeast(0.5, of="y"),

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from prbnn import MLP
-from prbnn.certify import claims, search, verify, verifying
+from prbnn.certify import search, verify, verifying
+from prbnn.certify.enclosures import linear as claims
 from prbnn.errors import KnowledgeError
 
 # one shape for all, so that programs are compiled once: 2 inputs, 4 and 4 units, 2 outputs

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from prbnn.cli.main import app
-from prbnn.studies import simulation2 as simulation
+from prbnn_studies import simulation2 as simulation
 
 runner = CliRunner()
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from prbnn import Compare
 from prbnn.cli.main import app
-from prbnn.knowledge.file import knowledge_schema, read_knowledge
+from prbnn.rules.file.knowledge_file import knowledge_schema, read_knowledge
 
 runner = CliRunner()
 

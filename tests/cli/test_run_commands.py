@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from prbnn.certify import Certificate
 from prbnn.cli.main import app
-from prbnn.disk import locked
 from prbnn.errors import DivergedError
-from prbnn.interruption import asked, graceful
+from prbnn.fitting.interruption import asked, graceful
+from prbnn.system.disk import locked
 
 runner = CliRunner()
 QUICK = ("--hidden", "8", "--steps", "800", "--draws", "50")
@@ -153,7 +153,7 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # `prbnn.fit` is the function of that name; the module is found by its own
-    monkeypatch.setattr(sys.modules["prbnn.fit"], "asked", lambda: True)
+    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: True)
     told = fitted("--knowledge", "rules.yaml", "--out", "cut")
     assert "interrupted: stopped at step" in told
     assert "To train to the end: prbnn fit plant.csv --target power" in told
@@ -183,7 +183,7 @@ def test_a_plain_network_that_was_interrupted_is_left_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops = iter([False] * 4 + [True] * 99)
-    monkeypatch.setattr(sys.modules["prbnn.fit"], "asked", lambda: next(stops))
+    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: next(stops))
     told = fitted("--knowledge", "rules.yaml", "--out", "half")
     assert "the plain network was interrupted" in told
     assert not (here / "half" / "plain.prbnn").exists()

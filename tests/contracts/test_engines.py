@@ -38,12 +38,12 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
-from prbnn.fit import plan_of, start
+from prbnn.fitting.fit import plan_of, start
+from prbnn.fitting.loop import run_chunk
+from prbnn.fitting.result import Solution
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import ALL_KINDS, Engine
-from prbnn.knowledge.rules import Rule
-from prbnn.solution import Solution
-from prbnn.training import run_chunk
+from prbnn.rules.base import Rule
 
 QUICK: dict[str, tuple[Engine, int]] = {
     "bbb": (BayesByBackprop(draws=3), 60),

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from prbnn import MLP, AtLeast, AtMost, Between, Increasing, Score, SlopeBetween
-from prbnn.knowledge.binding import bind_all
-from prbnn.knowledge.drawn import Drawn
-from prbnn.knowledge.regions import Columns
-from prbnn.knowledge.rules import Rule
-from prbnn.model.scaling import scaling_of
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import bind_all
+from prbnn.rules.scoring.drawn import Drawn
 
 WHERE = {"x": (0.1, 0.9)}
 POINTS = 64

@@ -38,14 +38,14 @@ from prbnn import (
     Score,
     SlopeBetween,
 )
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import Kind, Scaling, scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE, Measured, measure
-from prbnn.knowledge.binding import BoundKnowledge, Group, bind_all
-from prbnn.knowledge.drawn import Drawn, frame_of
-from prbnn.knowledge.regions import Columns
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.sequence import Along
-from prbnn.knowledge.strengths import Hard, OnAverage, Probable, Soft
-from prbnn.model.scaling import Kind, Scaling, scaling_of
+from prbnn.rules.along_time import Along
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import BoundKnowledge, Group, bind_all
+from prbnn.rules.scoring.drawn import Drawn, frame_of
+from prbnn.rules.strengths import Hard, OnAverage, Probable, Soft
 
 POINTS = 64
 SCALINGS: tuple[Kind, ...] = ("standard", "minmax", "none")
@@ -687,7 +687,7 @@ def concrete_rules(parent: type[Rule] = Rule) -> set[type[Rule]]:
 
 def test_every_rule_class_is_in_the_suite_and_public() -> None:
     along_time = {rule for rule in concrete_rules() if issubclass(rule, Along)}
-    # those need trajectories: tests/knowledge/test_sequence.py
+    # those need trajectories: tests/rules/test_along_time.py
     assert {type(case.rule) for case in CASES} == concrete_rules() - along_time
     assert all(hasattr(prbnn, rule.__name__) for rule in concrete_rules() - {Along})
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prbnn import MLP, Gaussian, Normal
-from prbnn.knowledge.rules import Rule
-from prbnn.task import Task, prepare
+from prbnn.fitting.prepare import Task, prepare
+from prbnn.rules.base import Rule
 
 
 def prepared(rules: Sequence[Rule], inputs: int = 2, inference: str = "bbb") -> Task:

@@ -13,7 +13,7 @@ from prbnn import AtLeast
 from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.pressure import LARGEST_SHARE_DUAL, NEAR_THE_END, Enforcement, enforcement_of
 from prbnn.enforcement.pressure import State as Enforced
-from prbnn.knowledge.rules import Rule
+from prbnn.rules.base import Rule
 
 STEPS, FUNCTIONS = 5000, 40
 NOW = np.arange(STEPS)

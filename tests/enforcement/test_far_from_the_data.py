@@ -7,7 +7,7 @@ import pytest
 
 from prbnn import MLP, AtLeast, AtMost, PRBNNRegressor
 from prbnn.errors import InfeasibleError
-from prbnn.knowledge.rules import Rule
+from prbnn.rules.base import Rule
 
 # rules far from the data leave the network little to explain, and it says so
 pytestmark = pytest.mark.filterwarnings("ignore:the posterior has collapsed")

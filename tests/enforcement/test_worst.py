@@ -13,10 +13,10 @@ from tests.enforcement.tasks import prepared
 from prbnn import AtLeast, AtMost, Gaussian, Increasing, PRBNNRegressor, fit
 from prbnn.enforcement.measure import measure
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
-from prbnn.fit import FittedTask, start
-from prbnn.knowledge.binding import DENSE, BoundKnowledge
-from prbnn.knowledge.rules import Rule
+from prbnn.fitting.fit import FittedTask, start
 from prbnn.model.networks import MLP
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import DENSE, BoundKnowledge
 
 WIDTH = 8
 # two rules of values share a pool, one of them hard; the slope has its own

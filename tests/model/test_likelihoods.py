@@ -25,9 +25,9 @@ from prbnn import (
     StudentT,
     fit,
 )
-from prbnn.knowledge.regions import Columns
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.scaling import scaling_of
 from prbnn.posterior.draws import Posterior
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prbnn import GRU, LSTM
-from prbnn.knowledge.layout import Layout
+from prbnn.data.layout import Layout
 from prbnn.model.networks import Dense, Layers
 from prbnn.model.recurrent import FORGET_BIAS, Cell, Recurrent, Unrolled
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from prbnn import MLP, NUTS, Gaussian, fit
+from prbnn.fitting.result import Solution
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
-from prbnn.solution import Solution
 
 
 @pytest.fixture(scope="module")

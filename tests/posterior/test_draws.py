@@ -10,9 +10,9 @@ from scipy.stats import norm
 from tests.compiling import compilations
 
 from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE
-from prbnn.knowledge.regions import Columns
-from prbnn.model.scaling import scaling_of
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import CHECK_POINTS, CHUNK_ROWS, Posterior
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prbnn import AtLeast, AtMost, Compare, Decreasing, Increasing
-from prbnn.knowledge.rules import Rule
+from prbnn.rules.base import Rule
 
 COLUMNS = ("irradiance", "temperature", "derate", "wind")
 UNITS = {"irradiance": "W/m²", "temperature": "°C", "wind": "m/s", "power": "kW"}

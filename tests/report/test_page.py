@@ -15,15 +15,15 @@ from tests.report import plant
 from tests.report.browser import Browser, chromium
 
 from prbnn import MLP, AtLeast, AtMost, Increasing, PRBNNClassifier, PRBNNRegressor
+from prbnn.assessment import metrics
+from prbnn.assessment.audit import audit_of
 from prbnn.errors import DataError
-from prbnn.report import metrics
-from prbnn.report.audit import audit_of
+from prbnn.fitting.result import Result
 from prbnn.report.findings import Findings, Scores, findings_of
 from prbnn.report.page import Subject, html_page, write_report
 from prbnn.report.profiles import limits, path, profile
 from prbnn.report.tables import audit_table
 from prbnn.report.verdict import headline, verdict
-from prbnn.solution import Result
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -11,9 +11,9 @@ from tests.certify.made import network, posterior
 
 from prbnn import AtMost
 from prbnn.certify import RuleCertificate
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Hard
 from prbnn.runs.checking import Checked, Fresh, check, verdict_of
 
 # y = s - 2 relu(s - 1) with s = a + b is a roof: 0 where s is 0 or 2, and 1 where it is 1

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 import prbnn
-from prbnn.disk import LOCK, locked, write_whole
 from prbnn.errors import DataError
 from prbnn.runs.belonging import hash_of, read_run
 from prbnn.runs.folder import (
@@ -32,6 +31,7 @@ from prbnn.runs.folder import (
     recover,
     replace_run,
 )
+from prbnn.system.disk import LOCK, locked, write_whole
 
 
 def made(word: str, *optional: str) -> dict[str, bytes]:
@@ -163,7 +163,7 @@ package.__path__ = [sys.argv[2]]
 sys.modules["prbnn"] = package
 from pathlib import Path
 from prbnn.runs.folder import replace_run
-from prbnn.disk import locked
+from prbnn.system.disk import locked
 folder = Path(sys.argv[1])
 contents = [{p.name: p.read_bytes() for p in Path(other).iterdir()} for other in sys.argv[3:]]
 print("ready", flush=True)

@@ -152,7 +152,7 @@ def test_every_rule_is_decided_for_every_draw(run: Run) -> None:
 
 
 def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
-    from prbnn.knowledge.bounds import AtMost
+    from prbnn.rules.values import AtMost
 
     solution = replace(run.model.solution_, rules=[AtMost(20, name="too low")])
     model = type("Model", (), {"posterior_": run.model.posterior_, "solution_": solution})

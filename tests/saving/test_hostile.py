@@ -33,14 +33,15 @@ from prbnn import (
     load,
 )
 from prbnn.certify import Certificate
-from prbnn.disk import write_whole
+from prbnn.data.layout import Layout
 from prbnn.errors import CertificateError
-from prbnn.knowledge.layout import Layout
 from prbnn.model.recurrent import over
 from prbnn.model.weights import by_leaf
-from prbnn.saving import file, reading, shapes
-from prbnn.saving.file import read, sealed
-from prbnn.strict_json import parse_json
+from prbnn.saving import container as file
+from prbnn.saving import reading, shapes
+from prbnn.saving.container import read, sealed
+from prbnn.system.disk import write_whole
+from prbnn.system.strict_json import parse_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -47,9 +47,9 @@ from prbnn import (
     load,
 )
 from prbnn.certify.questions import boxes
-from prbnn.disk import write_whole
-from prbnn.saving.file import read, sealed
-from prbnn.solution import History
+from prbnn.fitting.result import History
+from prbnn.saving.container import read, sealed
+from prbnn.system.disk import write_whole
 
 # short fits say that their budget was spent, and are right
 pytestmark = [

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.knowledge.every_rule import any_rule
+from tests.rules.every_rule import any_rule
 
 from prbnn import (
     MLP,
@@ -27,9 +27,9 @@ from prbnn import (
     Score,
     load,
 )
-from prbnn.disk import write_whole as write
-from prbnn.saving.file import read, sealed
-from prbnn.saving.rules import rules_from_json, rules_to_json
+from prbnn.saving.container import read, sealed
+from prbnn.saving.knowledge import rules_from_json, rules_to_json
+from prbnn.system.disk import write_whole as write
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prbnn import MLP, RBF, BayesByBackprop, Gaussian, ModelFileError, Normal, StudentT
+from prbnn.assessment.audit import Audit, Finding
+from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
+from prbnn.data.layout import Layout
+from prbnn.fitting.result import Result
+from prbnn.fitting.tempering import Chosen
 from prbnn.inference import ENGINES
-from prbnn.knowledge.layout import Layout
 from prbnn.posterior.diagnostics import Diagnostics
-from prbnn.report.audit import Audit, Finding
-from prbnn.report.knowledge import KnowledgeReport, RuleReport
-from prbnn.saving.values import DECLARATIONS, from_json, to_json
-from prbnn.solution import Result
-from prbnn.tempering import Chosen
+from prbnn.saving.declarations import DECLARATIONS, from_json, to_json
 
 numbers = st.floats(1e-3, 1e3)
 declarations = st.one_of(

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from prbnn import LSTM
 from prbnn.cli.main import app
-from prbnn.studies.landing import sources, study
+from prbnn_studies.landing import sources, study
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": LSTM(units=4, hidden=(4,)), "steps": 40, "draws": 8, "batch_size": 32}
@@ -45,10 +45,10 @@ def test_what_does_not_end_on_the_runway_is_set_apart_and_counted(source):
 
 def test_rules_hold_for_what_was_truly_flown(source):
     """Knowledge must be true: of the flown landings, before the radar blurs them."""
-    from prbnn.knowledge.binding import scores_of_values
-    from prbnn.knowledge.layout import Layout
-    from prbnn.knowledge.regions import Columns
-    from prbnn.model.scaling import sequence_scaling
+    from prbnn.data.columns import Columns
+    from prbnn.data.layout import Layout
+    from prbnn.data.scaling import sequence_scaling
+    from prbnn.rules.scoring.binding import scores_of_values
 
     flown = source.tracks.truth[source.tracks.kinds == "landing"]
     rows = np.concatenate([flown[:, :35].reshape(len(flown), -1), np.ones((len(flown), 1))], axis=1)

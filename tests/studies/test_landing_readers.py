@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from prbnn.errors import DataError
-from prbnn.studies.landing import adsb, broadcasts, katl
-from prbnn.studies.landing.tracks import miles_per_degree
+from prbnn_studies.landing import adsb, broadcasts, katl
+from prbnn_studies.landing.tracks import miles_per_degree
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_katl = pytest.mark.skipif(

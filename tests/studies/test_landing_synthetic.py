@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from prbnn.studies.landing import synthetic
-from prbnn.studies.landing.tracks import UNITS, VARIABLES, Tracks
+from prbnn_studies.landing import synthetic
+from prbnn_studies.landing.tracks import UNITS, VARIABLES, Tracks
 
 LATITUDE, LONGITUDE, ALTITUDE, SPEED, COURSE = range(5)
 OBSERVED = 35  # seconds before the last fifteen, in which no landing flares

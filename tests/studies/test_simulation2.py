@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prbnn.studies import simulation2 as simulation
+from prbnn_studies import simulation2 as simulation
 
 
 def test_the_data_are_the_authors():

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from prbnn import MLP, PRBNNRegressor
 from prbnn.cli.main import app
 from prbnn.errors import InfeasibleError
-from prbnn.knowledge.expressions import parse
-from prbnn.solution import Result
-from prbnn.studies.solar import inverter, plant, sources, study
+from prbnn.fitting.result import Result
+from prbnn.rules.expressions import parse
+from prbnn_studies.solar import inverter, plant, sources, study
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": MLP((4,)), "steps": 30, "draws": 20, "batch_size": 64, "tempering": 0.2}
@@ -197,7 +197,7 @@ class TestCommand:
         def refuse(*_):
             raise InfeasibleError("infeasible: pressure grew")
 
-        monkeypatch.setattr("prbnn.studies.solar.study.study", refuse)
+        monkeypatch.setattr("prbnn_studies.solar.study.study", refuse)
         result = CliRunner().invoke(app, ["study", "solar", "--out", str(tmp_path / "solar.png")])
         assert result.exit_code == 3
         assert "plant: no table, infeasible" in result.output

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prbnn.studies.solar import inverter, plant, sky
+from prbnn_studies.solar import inverter, plant, sky
 
 SEEDS = (0, 1)
 

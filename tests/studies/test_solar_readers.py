@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prbnn.errors import DataError
-from prbnn.studies.solar import plants
+from prbnn_studies.solar import plants
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 with_pvops = pytest.mark.skipif(

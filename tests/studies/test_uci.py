@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from prbnn.cli import uci as printed
 from prbnn.cli.main import app
 from prbnn.errors import DataError
 from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
-from prbnn.knowledge.shape import Increasing
-from prbnn.studies import uci, uci_data, uci_published
+from prbnn.rules.shape import Increasing
+from prbnn_studies import uci, uci_data, uci_published
+from prbnn_studies.commands import uci as printed
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_data = pytest.mark.skipif(
@@ -119,11 +119,11 @@ def quick(monkeypatch):
     monkeypatch.setattr(uci, "FRESH_POINTS", 256)
     monkeypatch.setattr(uci, "FRACTIONS", (1.0,))
     monkeypatch.setattr("prbnn.posterior.draws.CHECK_POINTS", 256)
-    monkeypatch.setattr("prbnn.task.SURFACE_POOL", 1024, raising=False)
+    monkeypatch.setattr("prbnn.fitting.prepare.SURFACE_POOL", 1024, raising=False)
 
 
 def quick_choices(tasks, seeds):
-    from prbnn.tempering import Chosen
+    from prbnn.fitting.tempering import Chosen
 
     return [Chosen(0.2, {})] * len(tasks)
 

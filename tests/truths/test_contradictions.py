@@ -25,9 +25,9 @@ from prbnn import (
     smallest_conflict,
 )
 from prbnn.enforcement.pressure import RESPONSE
+from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
-from prbnn.knowledge.rules import Rule
-from prbnn.solution import Solution
+from prbnn.rules.base import Rule
 from tests.marks import quick
 from tests.truths.problems import close, constant
 

@@ -10,11 +10,11 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from prbnn import MLP, AtLeast, BayesByBackprop, Gaussian, Increasing, Normal, SlopeBetween, fit
-from prbnn.knowledge.own import Combined
-from prbnn.knowledge.regions import Columns
-from prbnn.model.scaling import scaling_of
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import scaling_of
+from prbnn.fitting.result import Solution, price_of
 from prbnn.posterior.draws import Posterior
-from prbnn.solution import Solution, price_of
+from prbnn.rules.own import Combined
 from tests.truths.problems import DUAL, LINE_NOISE, LINE_X, LINE_Y, constant
 
 # the hinge: p = N(-.5, 1), E min(0, w - bound) >= -tolerance

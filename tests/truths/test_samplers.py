@@ -24,12 +24,12 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
-from prbnn.fit import plan_of, start
+from prbnn.fitting.fit import plan_of, start
+from prbnn.fitting.loop import run_chunk
+from prbnn.fitting.prepare import prepare
+from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
-from prbnn.knowledge.rules import Rule
-from prbnn.solution import Solution
-from prbnn.task import prepare
-from prbnn.training import run_chunk
+from prbnn.rules.base import Rule
 from tests.marks import quick
 from tests.truths.problems import LINE_NOISE, LINE_X, LINE_Y, close, constant
 

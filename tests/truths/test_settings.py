@@ -18,8 +18,8 @@ from prbnn import (
     Normal,
     fit,
 )
+from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
-from prbnn.solution import Solution
 from tests.marks import quick
 from tests.truths.problems import LINE_NOISE, LINE_X, LINE_Y, constant
 

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.stats import beta
 
 from prbnn.certify.fingerprints import of_draws, of_rule, of_weights_alone
-from prbnn.disk import read_limited, write_whole
 from prbnn.errors import CertificateError
-from prbnn.knowledge.rules import Rule, named
 from prbnn.posterior.draws import Posterior
-from prbnn.strict_json import parse_json
+from prbnn.rules.base import Rule, named
+from prbnn.system.disk import read_limited, write_whole
+from prbnn.system.strict_json import parse_json
 
 # 2: a fingerprint of all that a claim depends on; 1 had one of the weights alone
 SCHEMA = 2

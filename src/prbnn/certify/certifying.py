@@ -23,10 +23,10 @@ from prbnn.certify.search import Found, search
 from prbnn.certify.tasks import RuleTask
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import NotEnclosedError, is_number
-from prbnn.knowledge.rules import Rule, named
-from prbnn.model.built import built_in
+from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Posterior
-from prbnn.process import computing
+from prbnn.rules.base import Rule, named
+from prbnn.system.process import computing
 
 # columns that a rule does not sweep are held at so many training rows
 ROWS = 500

@@ -16,9 +16,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from prbnn.knowledge.rules import Rule
 from prbnn.model.weights import by_leaf
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
 
 
 def of_draws(posterior: Posterior) -> str:

@@ -17,19 +17,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify.programs import Traced
+from prbnn.certify.enclosures.programs import Traced
+from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, NotEnclosedError
-from prbnn.knowledge import bounds, comparison, own, shape
-from prbnn.knowledge.drawn import Drawn
-from prbnn.knowledge.expressions import parse
-from prbnn.knowledge.quantities import Output, quantity_of
-from prbnn.knowledge.regions import Columns, Sampling, Sweep, Swept, swept
-from prbnn.knowledge.resolution import bend_unit, comparison_unit
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.scoring import BoundRule, _Bend, _Step
+from prbnn.rules import comparison, own, shape
+from prbnn.rules import values as bounds
+from prbnn.rules.base import Rule
+from prbnn.rules.expressions import parse
+from prbnn.rules.regions import Sampling, Sweep, Swept, swept
+from prbnn.rules.scoring.bound import BoundRule, _Bend, _Step
+from prbnn.rules.scoring.drawn import Drawn
+from prbnn.rules.scoring.subjects import Output, quantity_of
+from prbnn.rules.scoring.units import bend_unit, comparison_unit
 
 if TYPE_CHECKING:
-    from prbnn.model.scaling import Scaling
+    from prbnn.data.scaling import Scaling
 
 Known = dict[str, Any]
 Reading = Callable[[Array], Any]
@@ -230,7 +232,7 @@ def _at(bound: Any, columns: Columns, x: Array) -> Array:
 
 @singledispatch
 def _known(rule: Rule, columns: Columns, scaling: Scaling) -> Reading:
-    """What the rule knows at a point, as `prbnn.knowledge.scoring` computes it beforehand."""
+    """What the rule knows at a point, as `prbnn.rules.scoring.bound` computes it beforehand."""
     raise NotEnclosedError(f"{type(rule).__name__} is not a rule that can be enclosed")
 
 

@@ -11,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify import forms, layered
-from prbnn.certify.chains import Chain, chain_of, deployed
-from prbnn.certify.forms import DOUBLE, Form
-from prbnn.certify.programs import Traced, enclose
+from prbnn.certify.enclosures import forms, layered
+from prbnn.certify.enclosures.forms import DOUBLE, Form
+from prbnn.certify.enclosures.layers import Chain, chain_of, deployed
+from prbnn.certify.enclosures.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
 from prbnn.inference.problem import response
-from prbnn.knowledge.binding import bind_at
-from prbnn.knowledge.drawn import Drawn, Frame, frame_of
-from prbnn.knowledge.obedience import lowest
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.scoring import _inside
 from prbnn.model.likelihoods import Likelihood
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import bind_at
+from prbnn.rules.scoring.bound import _inside
+from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
+from prbnn.rules.scoring.obedience import lowest
 
 # steps of the gradient search, each shorter than the one before
 STEPS = 12

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify import claims
-from prbnn.certify.activations import known
-from prbnn.certify.bounds import boxes_of
-from prbnn.certify.chains import Chain, chain_of
+from prbnn.certify.enclosures import linear as claims
+from prbnn.certify.enclosures.activations import known
+from prbnn.certify.enclosures.layers import Chain, chain_of
+from prbnn.certify.enclosures.network_bounds import boxes_of
 from prbnn.certify.search import search
 from prbnn.errors import KnowledgeError
 from prbnn.model.networks import ACTIVATIONS, Dense, Layers

@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from prbnn.cli.exits import INFEASIBLE, telling
-from prbnn.cli.terminal import Screen
+from prbnn.system.exits import INFEASIBLE, telling
+from prbnn.system.terminal import Screen
 
 
 def run(folder: Path, records: Path | None, seconds: float, rows: int | None, quiet: bool) -> None:

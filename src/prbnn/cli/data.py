@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from prbnn.cli.exits import telling
-from prbnn.cli.terminal import Screen
 from prbnn.errors import DataError
+from prbnn.system.exits import telling
+from prbnn.system.terminal import Screen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def run(data: Path, records: Path | None) -> None:
     """Every column: what it holds, how it would be used, what is missing."""
+    from prbnn.data.files import read_file
     from prbnn.runs.records import write_record
-    from prbnn.tables.files import read_file
 
     with telling():
         frame, notes = read_file(data)
@@ -48,7 +48,7 @@ def run(data: Path, records: Path | None) -> None:
 
 
 def _line(series: pd.Series, name: str) -> dict[str, Any]:
-    from prbnn.tables.encoding import Column, read_column
+    from prbnn.data.encoding import Column, read_column
 
     try:
         column = read_column(series, name)

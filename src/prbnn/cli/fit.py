@@ -10,16 +10,16 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from prbnn.cli.exits import telling
-from prbnn.cli.terminal import Screen
-from prbnn.disk import locked
 from prbnn.errors import nearest
-from prbnn.interruption import graceful
+from prbnn.fitting.interruption import graceful
 from prbnn.runs.names import names_of
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import prepare
 from prbnn.runs.records import write_record
 from prbnn.runs.run import Run, fit
+from prbnn.system.disk import locked
+from prbnn.system.exits import telling
+from prbnn.system.terminal import Screen
 
 ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
 NAMES = {

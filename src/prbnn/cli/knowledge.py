@@ -11,22 +11,23 @@ from typing import Any, NoReturn
 import numpy as np
 import typer
 
-from prbnn.cli.exits import BAD_INPUT, INFEASIBLE
-from prbnn.cli.terminal import echo
-from prbnn.disk import write_whole
+from prbnn.assessment.audit import Audit, Finding, audit_of
+from prbnn.assessment.standing import Standing, standings
+from prbnn.data.columns import Columns
+from prbnn.data.encoding import apply, learn
+from prbnn.data.files import read_file
 from prbnn.errors import DataError, KnowledgeError, nearest
-from prbnn.knowledge.conflicts import Conflict, conflicts
-from prbnn.knowledge.file import knowledge_schema, read_knowledge
-from prbnn.knowledge.own import Combined
-from prbnn.knowledge.regions import Columns, Sweep
-from prbnn.knowledge.rules import Rule, named
-from prbnn.knowledge.sequence import Along
-from prbnn.knowledge.starter import starter
-from prbnn.report.audit import Audit, Finding, audit_of
-from prbnn.report.standing import Standing, standings
+from prbnn.rules.along_time import Along
+from prbnn.rules.base import Rule, named
+from prbnn.rules.conflicts.finding import Conflict, conflicts
+from prbnn.rules.file.knowledge_file import knowledge_schema, read_knowledge
+from prbnn.rules.file.starter import starter
+from prbnn.rules.own import Combined
+from prbnn.rules.regions import Sweep
 from prbnn.runs.preparing import outputs_of, read_target
-from prbnn.tables.encoding import apply, learn
-from prbnn.tables.files import read_file
+from prbnn.system.disk import write_whole
+from prbnn.system.exits import BAD_INPUT, INFEASIBLE
+from prbnn.system.terminal import echo
 
 
 def check(

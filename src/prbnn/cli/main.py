@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from prbnn.cli.knowledge_app import knowledge_app
-from prbnn.cli.study_app import study_app
 from prbnn.runs.names import COMMAS
+from prbnn_studies.commands.app import study_app
 
 app = typer.Typer(
     help="Bayesian neural networks that obey what you know.",
@@ -59,7 +59,7 @@ def demo(
 
     Example: prbnn demo --out picture.png
     """
-    from prbnn.cli.simulation2 import demo as run
+    from prbnn_studies.commands.simulation2 import demo as run
 
     run(out, seed)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from prbnn.cli.exits import telling
-from prbnn.cli.terminal import Screen, printable, without_formulas
-from prbnn.disk import write_whole
+from prbnn.system.disk import write_whole
+from prbnn.system.exits import telling
+from prbnn.system.terminal import Screen, printable, without_formulas
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prbnn.cli.exits import telling
-from prbnn.cli.terminal import Screen
+from prbnn.system.exits import telling
+from prbnn.system.terminal import Screen
 
 
 def run(folder: Path, out: Path | None, pictures: bool) -> None:

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from prbnn.knowledge.binding import BoundKnowledge
-from prbnn.knowledge.families import each_rule
-from prbnn.knowledge.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
-from prbnn.knowledge.strengths import Kind
+from prbnn.rules.scoring.binding import BoundKnowledge
+from prbnn.rules.scoring.families import each_rule
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
+from prbnn.rules.strengths import Kind
 
 
 class Measured(NamedTuple):

@@ -33,8 +33,8 @@ from jaxtyping import Array, Float
 
 from prbnn.enforcement.blocks import Block, Kinds, newton, no_block
 from prbnn.enforcement.measure import Measured
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft
+from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft
 
 # share of drawn functions that may break some hard rule before conditioning, all rules together
 REJECTION = 0.12

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from prbnn.knowledge.binding import BoundKnowledge
-from prbnn.knowledge.families import Group
+from prbnn.rules.scoring.binding import BoundKnowledge
+from prbnn.rules.scoring.families import Group
 
 # a pool is wide that has more than so many blocks of points
 WIDE = 16

@@ -11,7 +11,7 @@ from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import is_number
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
+from prbnn.rules.strengths import Kind
 
 ALL_KINDS: tuple[Kind, ...] = (
     "soft",

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from prbnn.inference import members
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
+from prbnn.rules.strengths import Kind
 
 
 class State(NamedTuple):

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from prbnn.inference.chains import Reservoir, available, drawn, empty, put
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
+from prbnn.inference.reservoir import Reservoir, available, drawn, empty, put
 
 FIRST_WINDOW = 25
 FIRST_STEP = 0.01

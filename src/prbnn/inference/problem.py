@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.enforcement.worst import kept_worst
-from prbnn.knowledge.binding import BoundKnowledge
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network, build
 from prbnn.model.weights import flatten, unflatten
+from prbnn.rules.scoring.binding import BoundKnowledge
 
 # in units of a rule; see inside_of
 INSIDE = 0.02

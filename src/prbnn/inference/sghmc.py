@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.inference.chains import Reservoir, available, drawn, empty, put
 from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
+from prbnn.inference.reservoir import Reservoir, available, drawn, empty, put
+from prbnn.rules.strengths import Kind
 
 # the first part of the warm-up climbs to where the posterior is; then gradients are measured
 CLIMBING = 0.2

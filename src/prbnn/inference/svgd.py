@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
 from prbnn.inference.members import averaged, drawn, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.knowledge.strengths import Kind
+from prbnn.rules.strengths import Kind
 
 NEIGHBOURS = 16
 # the kernel's width, in medians / log(particles): with 1 the spread of a normal posterior comes out 3 %

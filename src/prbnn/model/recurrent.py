@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
-from prbnn.knowledge.layout import Layout
+from prbnn.data.layout import Layout
 from prbnn.model.networks import MLP, Layers
 
 # a forget gate that starts open lets gradients through time (Jozefowicz et al., 2015)

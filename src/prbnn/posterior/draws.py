@@ -13,23 +13,24 @@ import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
 
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import Scaling
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import DataError
 from prbnn.inference.problem import inside_of, response
-from prbnn.knowledge.binding import BoundKnowledge, bind_all
-from prbnn.knowledge.evaluation import at_points
-from prbnn.knowledge.families import each_rule
-from prbnn.knowledge.obedience import breaks, known, lowest
-from prbnn.knowledge.regions import Columns, sample
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Kind
-from prbnn.model.built import built_in
-from prbnn.model.construction import ends_of, output_of
+from prbnn.model.construction.builder import ends_of, output_of
+from prbnn.model.construction.built import built_in
+from prbnn.model.construction.limits import held
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.limits import held
-from prbnn.model.scaling import Scaling
 from prbnn.model.weights import unflatten
-from prbnn.process import computing
+from prbnn.rules.base import Rule
+from prbnn.rules.evaluation import at_points
+from prbnn.rules.regions import sample
+from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
+from prbnn.rules.scoring.families import each_rule
+from prbnn.rules.scoring.obedience import breaks, known, lowest
+from prbnn.rules.strengths import Kind
+from prbnn.system.process import computing
 
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64

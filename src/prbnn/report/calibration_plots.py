@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.report.calibration import Ranks, Reliability
+from prbnn.assessment.calibration import Ranks, Reliability
 from prbnn.report.palette import colour
 from prbnn.report.plots import THIRD, blank, styled
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.assessment import metrics
+from prbnn.assessment.calibration import Ranks, Reliability, ranks, reliability
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
-from prbnn.knowledge.binding import scores_of_values
-from prbnn.knowledge.obedience import breaks, lowest
-from prbnn.knowledge.rules import Rule
 from prbnn.posterior.draws import Posterior
-from prbnn.report import metrics
-from prbnn.report.calibration import Ranks, Reliability, ranks, reliability
 from prbnn.report.profiles import BAND, Profile, inside, path, profile, typical_row
 from prbnn.report.subject import Subject
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.binding import scores_of_values
+from prbnn.rules.scoring.obedience import breaks, lowest
 
 WORST_ROWS = 8
 # draws of the plain network that are tried against the rules

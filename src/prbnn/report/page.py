@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.disk import write_whole
 from prbnn.report.findings import Findings, Scores, findings_of
 from prbnn.report.palette import Key, variables
 from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
@@ -26,7 +25,8 @@ from prbnn.report.tables import (
     worst_table,
 )
 from prbnn.report.verdict import Mood, headline, tiles, verdict
-from prbnn.report.words import counted, percent, with_unit
+from prbnn.report.wording import counted, percent, with_unit
+from prbnn.system.disk import write_whole
 
 __all__ = ["Subject", "html_page", "write_report"]
 

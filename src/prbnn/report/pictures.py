@@ -13,7 +13,7 @@ from prbnn.report.profiles import Profile, limits
 from prbnn.report.subject import Subject
 from prbnn.report.svg import Picture
 from prbnn.report.training_plots import training_pictures
-from prbnn.report.words import number, with_unit
+from prbnn.report.wording import number, with_unit
 
 MOST_OUTPUTS = 4
 # plots along inputs: of one output, and of each where there are several

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.knowledge.rules import Rule
 from prbnn.report.palette import STYLE, Key, colour
 from prbnn.report.profiles import Profile, limits, stated
 from prbnn.report.subject import Subject
+from prbnn.rules.base import Rule
 
 HALF, THIRD = (5.4, 3.4), (4.1, 2.9)
 # wider figures shrink more on a phone, so their letters are larger

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.data.columns import Columns
+from prbnn.data.looks import few_values
 from prbnn.errors import KnowledgeError
-from prbnn.knowledge.bounds import AtLeast, AtMost, Between, Equals, OneOf, Outside
-from prbnn.knowledge.evaluation import at_points
-from prbnn.knowledge.expressions import parse
-from prbnn.knowledge.looks import few_values
-from prbnn.knowledge.regions import Columns, Region
-from prbnn.knowledge.rules import Rule
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.evaluation import at_points
+from prbnn.rules.expressions import parse
+from prbnn.rules.regions import Region
+from prbnn.rules.values import AtLeast, AtMost, Between, Equals, OneOf, Outside
 
 POINTS = 90
 BAND = 0.9

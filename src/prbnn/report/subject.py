@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from prbnn.errors import DataError, nearest
-from prbnn.knowledge.rules import Rule, named
-from prbnn.knowledge.shape import Concave, Convex, CurvatureBetween, SlopeBetween, _Trend
+from prbnn.fitting.result import History
 from prbnn.posterior.draws import Posterior
-from prbnn.solution import History
+from prbnn.rules.base import Rule, named
+from prbnn.rules.shape import Concave, Convex, CurvatureBetween, SlopeBetween, _Trend
 
 # more rows than this say nothing new about a model, and take long to judge
 MOST_ROWS = 10_000

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from prbnn.disk import write_whole
 from prbnn.report.palette import COLOURS, STYLE, Key, handle
+from prbnn.system.disk import write_whole
 
 PIXELS_PER_INCH = 160
 INCHES_A_LINE = 0.16

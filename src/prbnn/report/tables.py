@@ -9,15 +9,13 @@ from platform import python_version
 
 import numpy as np
 
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard
+from prbnn.assessment.audit import Finding
+from prbnn.assessment.calibration import LEVELS, expected_range
 from prbnn.model.networks import MLP
-from prbnn.report.audit import Finding
-from prbnn.report.calibration import LEVELS, expected_range
 from prbnn.report.findings import ClassScores, Findings, Scores
 from prbnn.report.subject import Subject
 from prbnn.report.verdict import mood_of
-from prbnn.report.words import (
+from prbnn.report.wording import (
     number,
     percent,
     price_in_words,
@@ -26,6 +24,8 @@ from prbnn.report.words import (
     typeset,
     with_unit,
 )
+from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Hard
 
 MOST_COLUMNS = 12
 PACKAGES = ("prbnn", "jax", "equinox", "optax", "numpy", "scikit-learn")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.fitting.result import History
 from prbnn.report.palette import RULE_COLOURS, Key, colour
 from prbnn.report.plots import THIRD, blank, styled
 from prbnn.report.svg import Picture
-from prbnn.solution import History
 
 
 def shown_rules(history: History) -> list[int]:

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from prbnn.knowledge.strengths import Hard, InPrior, Soft
-from prbnn.report.calibration import expected_range
+from prbnn.assessment.calibration import expected_range
+from prbnn.assessment.knowledge_report import BY_CONSTRUCTION, RuleReport
 from prbnn.report.findings import ClassScores, Findings, Scores
-from prbnn.report.knowledge import BY_CONSTRUCTION, RuleReport
 from prbnn.report.subject import Subject
-from prbnn.report.words import counted, listed, number, percent, typeset, with_unit
+from prbnn.report.wording import counted, listed, number, percent, typeset, with_unit
+from prbnn.rules.strengths import Hard, InPrior, Soft
 
 Mood = Literal["good", "note", "caution", "bad"]
 WORST_FIRST: tuple[Mood, ...] = ("bad", "caution", "note", "good")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prbnn import anomaly
+from prbnn.assessment import anomalies as anomaly
+from prbnn.data.encoding import Missing, Numbers, apply
+from prbnn.data.files import naming, read_file
 from prbnn.errors import DataError
-from prbnn.knowledge.binding import scores_of_values
-from prbnn.knowledge.claims import inside
-from prbnn.knowledge.obedience import breaks, lowest
+from prbnn.rules.conflicts.claims import inside
+from prbnn.rules.scoring.binding import scores_of_values
+from prbnn.rules.scoring.obedience import breaks, lowest
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
-from prbnn.tables.encoding import Missing, Numbers, apply
-from prbnn.tables.files import naming, read_file
 
 if TYPE_CHECKING:
     import pandas as pd

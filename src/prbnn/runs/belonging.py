@@ -11,7 +11,7 @@ from prbnn.certify import Certificate
 from prbnn.errors import DataError
 from prbnn.runs.folder import MODEL, PLAIN, RECORD, ROWS, RULES, content, is_there
 from prbnn.runs.records import record_bytes
-from prbnn.strict_json import parse_json
+from prbnn.system.strict_json import parse_json
 
 SCHEMA = 1
 # under which the files of a run keep the hash of its model

@@ -25,15 +25,15 @@ from prbnn.certify.certificate import (
     read_plain,
 )
 from prbnn.certify.certifying import KEPT, ROWS
-from prbnn.disk import write_whole
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import CertificateError, DataError
-from prbnn.knowledge.rules import Rule
-from prbnn.knowledge.strengths import Hard, Probable
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Hard, Probable
 from prbnn.runs.belonging import RUN, certificate_bytes, read_record
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.run import Run
+from prbnn.system.disk import write_whole
 
 # apart from the seeds of training and of the checks that decide which draws are stored
 FRESH_SEED = 1009

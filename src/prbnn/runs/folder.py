@@ -13,8 +13,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from prbnn.disk import locked, sync_file, sync_folder
 from prbnn.errors import DataError
+from prbnn.system.disk import locked, sync_file, sync_folder
 
 MODEL, PLAIN, RECORD, ROWS, RULES, PAGE, CERTIFICATE = (
     "model.prbnn",

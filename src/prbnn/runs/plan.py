@@ -6,8 +6,8 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prbnn.data.encoding import Missing, checked
 from prbnn.runs.names import listed
-from prbnn.tables.encoding import Missing, checked
 
 
 @dataclass(frozen=True)

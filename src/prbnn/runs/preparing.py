@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prbnn.data.columns import Columns
+from prbnn.data.encoding import Encoding, Missing, apply, check_size, chosen, learn
+from prbnn.data.files import naming, read_file
+from prbnn.data.leaks import leaks
 from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, shortened
-from prbnn.knowledge.conflicts import conflicts
-from prbnn.knowledge.file import read_knowledge
-from prbnn.knowledge.regions import Columns
-from prbnn.knowledge.rules import Rule, named
+from prbnn.rules.base import Rule, named
+from prbnn.rules.conflicts.finding import conflicts
+from prbnn.rules.file.knowledge_file import read_knowledge
 from prbnn.runs.plan import Plan
-from prbnn.tables.encoding import Encoding, Missing, apply, check_size, chosen, learn
-from prbnn.tables.files import naming, read_file
-from prbnn.tables.leaks import leaks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from prbnn.disk import write_whole
+from prbnn.system.disk import write_whole
 
 
 def write_record(path: Path, record: Any) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from prbnn.disk import locked
+from prbnn.assessment import metrics
+from prbnn.data.encoding import Encoding
 from prbnn.errors import DataError
-from prbnn.knowledge.file import write_knowledge
-from prbnn.report import metrics
+from prbnn.rules.file.knowledge_file import write_knowledge
 from prbnn.runs.belonging import (
     RUN,
     SCHEMA,
@@ -39,10 +39,10 @@ from prbnn.runs.folder import (
 from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import Prepared
 from prbnn.runs.records import record_bytes
-from prbnn.saving.file import parse
+from prbnn.saving.container import parse
 from prbnn.saving.reading import restore
 from prbnn.saving.writing import content_of
-from prbnn.tables.encoding import Encoding
+from prbnn.system.disk import locked
 
 BAND = (0.05, 0.95)
 
@@ -96,7 +96,7 @@ class Run:
     def save(self, folder: Path, held: bool = False) -> None:
         """Write models, rows, rules and the record; an earlier run in the folder is replaced as a whole.
 
-        ``held`` says that the caller holds the folder (`prbnn.disk.locked`) already.
+        ``held`` says that the caller holds the folder (`prbnn.system.disk.locked`) already.
         """
         contents = self._contents(folder)
         with nullcontext() if held else locked(folder):
@@ -201,7 +201,8 @@ def _target_column(targets: np.ndarray, name: str) -> Any:
 def _estimator(
     prepared: Prepared, rules: tuple, tempering: float | Literal["auto"], verbose: bool | None
 ) -> Any:
-    from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
+    from prbnn.estimators.classifier import PRBNNClassifier
+    from prbnn.estimators.regressor import PRBNNRegressor
     from prbnn.model.networks import MLP
 
     plan = prepared.plan

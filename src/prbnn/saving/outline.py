@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from prbnn.certify.fingerprints import of_tables
+from prbnn.data.columns import Columns
+from prbnn.data.layout import Layout
 from prbnn.errors import ModelFileError, NotKeptError
-from prbnn.knowledge.layout import Layout
-from prbnn.knowledge.regions import Columns
 
 
 class Outline(Columns):

@@ -12,28 +12,29 @@ from typing import Any
 import numpy as np
 
 from prbnn.certify.certificate import Certificate
+from prbnn.data.columns import Columns
+from prbnn.data.layout import Layout
+from prbnn.data.scaling import Scaling
 from prbnn.errors import CertificateWarning, ModelFileError
-from prbnn.estimation import Estimator
-from prbnn.estimators import PRBNNClassifier, PRBNNRegressor
-from prbnn.knowledge.layout import Layout
-from prbnn.knowledge.regions import Columns
-from prbnn.knowledge.rules import Rule
-from prbnn.model.construction import construction_of
+from prbnn.estimators.classifier import PRBNNClassifier
+from prbnn.estimators.estimator import Estimator
+from prbnn.estimators.regressor import PRBNNRegressor
+from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
+from prbnn.fitting.prepare import Settings, build_network
+from prbnn.fitting.result import History, Solution
+from prbnn.model.construction.builder import construction_of
 from prbnn.model.recurrent import over
-from prbnn.model.scaling import Scaling
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
-from prbnn.process import computing
-from prbnn.saving.file import Record, read
+from prbnn.rules.base import Rule
+from prbnn.saving.container import Record, read
+from prbnn.saving.declarations import SUPPLIED, from_json, is_supplied
+from prbnn.saving.knowledge import rules_from_json
 from prbnn.saving.labels import labels_from
 from prbnn.saving.outline import Outline, check_summary
-from prbnn.saving.rules import rules_from_json
 from prbnn.saving.shapes import check_declared, check_layout, template
-from prbnn.saving.values import SUPPLIED, from_json, is_supplied
 from prbnn.saving.writing import probe
-from prbnn.sequence_regressor import PRBNNSequenceRegressor
-from prbnn.solution import History, Solution
-from prbnn.task import Settings, build_network
+from prbnn.system.process import computing
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)

@@ -14,12 +14,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from prbnn.data.layout import Layout
 from prbnn.errors import ModelFileError
-from prbnn.knowledge.layout import Layout
-from prbnn.model.built import Construction
+from prbnn.fitting.prepare import build_network
+from prbnn.model.construction.built import Construction
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.recurrent import Unrolled, _Declared
-from prbnn.task import build_network
 
 Shapes = Mapping[str, tuple[int, ...]]
 

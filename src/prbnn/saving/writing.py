@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.errors import ModelFileError
-from prbnn.knowledge.rules import Rule
 from prbnn.model.weights import buffers, by_leaf
 from prbnn.posterior.draws import Posterior
-from prbnn.saving.file import Record, sealed
+from prbnn.rules.base import Rule
+from prbnn.saving.container import Record, sealed
+from prbnn.saving.declarations import SUPPLIED, is_supplied, to_json
+from prbnn.saving.knowledge import rules_to_json
 from prbnn.saving.labels import labels_to
 from prbnn.saving.outline import Outline, summary_of
-from prbnn.saving.rules import rules_to_json
-from prbnn.saving.values import SUPPLIED, is_supplied, to_json
 
 if TYPE_CHECKING:
-    from prbnn.estimation import Estimator
+    from prbnn.estimators.estimator import Estimator
 
 LIBRARIES = ("prbnn", "jax", "equinox", "numpy")
 # where a network to be supplied again is tried, in its own units

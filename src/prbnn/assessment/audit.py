@@ -1,0 +1,381 @@
+"""An audit before training: rows that break a rule by more than noise explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import norm
+
+from prbnn.assessment.neighbours import near_pairs, noise_of, slopes_of, standardised
+from prbnn.assessment.standing import GIVE, limits_of, matches
+from prbnn.data.columns import Columns
+from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
+from prbnn.data.scaling import Scaling, scaling_of
+from prbnn.errors import DataError, nearest
+from prbnn.rules.base import Rule, named
+from prbnn.rules.comparison import Compare
+from prbnn.rules.conflicts.claims import inside, naming, subject_of
+from prbnn.rules.evaluation import at_points
+from prbnn.rules.own import Combined
+from prbnn.rules.scoring.binding import scores_of_values
+from prbnn.rules.scoring.obedience import breaks, lowest
+from prbnn.rules.shape import Decreasing, Increasing, SlopeBetween
+
+# chance that a rule lists any row of a table that obeys it
+RATE = 0.01
+# without other columns every pair agrees; more rows than this are not all laid side by side
+MOST_ROWS = 1000
+SHOWN, MOST_PAIRS = 8, 100
+
+Source = Literal["stated", "estimated"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the rows say against one rule.
+
+    - `rows`: numbers of the rows that break it by more than noise explains, the worst first
+    - `by`: by how much, in the user's units; `deviations`: the same in standard deviations of the noise
+    - `pairs`: for trends and comparisons, the two rows of each contradiction; `rows` are then those
+      that have most of them to answer for, and both where one cannot say which; the worst 100 are kept
+    - `tried`: how many rows or pairs were looked at, None where the data cannot tell; `words` say it
+    """
+
+    rule: str
+    rows: tuple[int, ...] = ()
+    by: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    tried: int | None = None
+    words: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.words}"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One finding a rule, and the noise they were judged by, one number an output."""
+
+    findings: tuple[Finding, ...]
+    noise: tuple[float, ...]
+    source: Source
+    rate: float = RATE
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Every row that some finding lists, in order."""
+        return tuple(sorted({row for finding in self.findings for row in finding.rows}))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __getitem__(self, rule: str) -> Finding:
+        names = [finding.rule for finding in self.findings]
+        if rule not in names:
+            raise KeyError(f"no rule {rule!r}{nearest(rule, names)}")
+        return self.findings[names.index(rule)]
+
+    @property
+    def told_noise(self) -> str:
+        """Which noise, and where it is from."""
+        sizes = ", ".join(f"{size:.3g}" for size in self.noise)
+        how = "" if self.source == "stated" else " from the differences of neighbouring rows"
+        return f"noise {self.source}{how}: {sizes}"
+
+    def __str__(self) -> str:
+        told = [f"({self.told_noise})"] if self.noise else []
+        return "\n".join([*map(str, self.findings), *told])
+
+    __repr__ = __str__
+
+
+def audit(
+    X: Any,
+    y: Any,
+    rules: Sequence[Rule],
+    *,
+    noise: float | Sequence[float] | None = None,
+    columns: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    rate: float = RATE,
+) -> Audit:
+    """Rows of a table that break a rule by more than noise explains; nothing is fitted.
+
+    A rule on values is held against each row in its region: where the truth obeys, a row breaks it by
+    more than ``z`` standard deviations of the noise with a chance below ``rate / rows``,
+    ``z = normal quantile(1 - rate / rows)``. Trends and comparisons are held against pairs of rows that
+    agree in the other columns (to a tenth of a standard deviation; what least squares says of that
+    difference is allowed for, twice over), likewise with ``sqrt(2)`` times the noise. Rows count from 0.
+
+    - ``noise``: its standard deviation, one number or one an output; None estimates it (normal, and the
+      same everywhere) from the differences of neighbouring rows
+
+    >>> import numpy as np
+    >>> from prbnn import AtLeast, audit
+    >>> x = np.linspace(0, 1, 50)
+    >>> y = np.where(np.arange(50) == 7, -3.0, x)
+    >>> found = audit(x[:, None], y, [AtLeast(0, name="floor")], noise=0.1)
+    >>> found.rows
+    (7,)
+    """
+    values, names = read_inputs(X, columns)
+    wanted, targets = read_targets(y, outputs)
+    check_lengths(values, wanted)
+    check_rows(values, wanted, targets)
+    return audit_of(named(rules), Columns(names, targets, values, wanted), noise=noise, rate=rate)
+
+
+def audit_of(
+    rules: Sequence[Rule],
+    columns: Columns,
+    *,
+    noise: float | Sequence[float] | None = None,
+    numbers: Sequence[int] | np.ndarray | None = None,
+    scaling: Scaling | None = None,
+    rate: float = RATE,
+) -> Audit:
+    """The audit of a table that has been read; ``numbers`` are what its rows are called.
+
+    ``scaling`` is one that a model uses; that of the table if None.
+    """
+    source: Source = "estimated" if noise is None else "stated"
+    if noise is None:
+        sizes = noise_of(columns.rows, columns.targets)
+    else:
+        sizes = np.broadcast_to(np.asarray(noise, float), (len(columns.outputs),))
+        if not np.all(np.isfinite(sizes) & (sizes > 0)):
+            raise DataError(f"noise must be above 0, got {noise!r}")
+    called = np.arange(len(columns.rows)) if numbers is None else numbers
+    scaling = scaling or scaling_of(columns.rows, columns.targets)
+    table = _Table(columns, scaling, sizes, called)
+    findings = tuple(_finding(rule, rule.label, table, rate) for rule in rules)
+    return Audit(findings, tuple(float(size) for size in sizes), source, rate)
+
+
+def audit_of_labels(rules: Sequence[Rule]) -> Audit:
+    """Of classes: rules speak of probabilities, which no single label can break."""
+    words = "a label says nothing against a rule on probabilities"
+    return Audit(tuple(Finding(rule.label, words=words) for rule in rules), (), "stated")
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    columns: Columns
+    scaling: Scaling
+    noise: np.ndarray
+    numbers: Any
+
+    def called(self, rows: np.ndarray) -> tuple[int, ...]:
+        return tuple(int(self.numbers[row]) for row in rows)
+
+
+def _finding(rule: Rule, name: str, table: _Table, rate: float) -> Finding:
+    if isinstance(rule, Combined):
+        parts = [
+            _finding(part, part.describe(), table, rate / len(rule.parts)) for part in rule.parts
+        ]
+        return _joined(name, parts)
+    columns = table.columns
+    with naming(rule):
+        here = np.asarray(inside(rule.region, columns, columns.rows).any(axis=1))
+        if not here.any():
+            return Finding(name, words="no row is in its region")
+        match rule:
+            case Increasing() | Decreasing() | SlopeBetween() | Compare():
+                return _pairs(rule, name, table, here, rate)
+        return _rows(rule, name, table, here, rate)
+
+
+def _joined(name: str, parts: Sequence[Finding]) -> Finding:
+    told = [part for part in parts if part.tried is not None]
+    order = np.argsort([-d for part in parts for d in part.deviations], kind="stable")
+
+    def all_of(what: str) -> tuple:
+        found = [item for part in parts for item in getattr(part, what)]
+        return tuple(found[place] for place in order)
+
+    return Finding(
+        name,
+        all_of("rows"),
+        all_of("by"),
+        all_of("deviations"),
+        tuple(pair for part in parts for pair in part.pairs),
+        sum(part.tried or 0 for part in told) if told else None,
+        "; ".join(map(str, parts)),
+    )
+
+
+def _rows(rule: Rule, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
+    """Rules on values: how far below 0 a row's score is, in what noise does to the score.
+
+    A row whose score has no value (NaN) breaks the rule by more than noise explains if it does so, or
+    has no value either, with ``least`` standard deviations of noise added or taken away.
+    """
+    columns, scaling = table.columns, table.scaling
+    points = columns.rows[here]
+    observed, up, down = _around(rule, table, here, 1.0)
+    if observed is None:
+        return Finding(name, words="rows alone cannot tell")
+    spread = np.sqrt(np.sum(_change(observed, up, down) ** 2, axis=0))
+    unit = float(rule.bind(columns, scaling, points).unit)
+    least = float(norm.isf(rate / len(observed)))
+    against = breaks(observed, np.maximum(least * spread, GIVE))
+    lost = ~np.isfinite(observed)
+    if np.any(against & lost):
+        _, far_up, far_down = _around(rule, table, here, least)
+        explained = np.any(~breaks(np.concatenate([far_up, far_down]), GIVE), axis=0)
+        against &= ~(lost & explained)
+    places = np.flatnonzero(against)
+    places = places[np.argsort(observed[places], kind="stable")]
+    by = -observed[places] * unit
+    with np.errstate(divide="ignore"):
+        deviations = -observed[places] / spread[places]
+    rows = table.called(np.flatnonzero(here)[places])
+    words = _said(rows, by, deviations, f"{len(observed)} rows", least)
+    return Finding(name, rows, _floats(by), _floats(deviations), (), len(observed), words)
+
+
+def _around(
+    rule: Rule, table: _Table, here: np.ndarray, often: float
+) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Least scores (rows,) as observed and (outputs, rows) with noise added and taken away.
+
+    The noise is ``often`` standard deviations of one output at a time; the first is None where rows
+    alone cannot tell.
+    """
+    columns = table.columns
+    points, targets = columns.rows[here], columns.targets[here]
+    steps = np.diag(often * table.noise)
+    tried = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
+    (found,) = scores_of_values(
+        [rule], columns, table.scaling, np.tile(points, (len(tried), 1)), np.concatenate(tried)
+    )
+    if found is None:
+        return None, np.zeros(0), np.zeros(0)
+    observed, *others = lowest(found, axis=1).astype(np.float64).reshape(len(tried), -1)
+    return observed, np.array(others[::2]), np.array(others[1::2])
+
+
+def _change(observed: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarray:
+    """What noise does to a score: half the difference, or one side's where the other has no value."""
+    with np.errstate(invalid="ignore"):
+        both, above, below = (up - down) / 2, up - observed, observed - down
+    one = np.where(np.isfinite(above), above, np.where(np.isfinite(below), below, 0.0))
+    return np.where(np.isfinite(both), both, one)
+
+
+def _pairs(rule: Any, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
+    """Trends and comparisons: how far two rows that agree in all else contradict it."""
+    columns = table.columns
+    subject = subject_of(rule, columns)
+    if subject not in columns.outputs:
+        return Finding(name, words="rows alone cannot tell")
+    output = columns.outputs.index(subject)
+    found = _laid_side_by_side(rule, columns, here)
+    if isinstance(found, str):
+        return Finding(name, words=found)
+    pairs, moved, limits = found
+    if not len(pairs):
+        return Finding(name, words="no two rows agree in all other columns: the data cannot tell")
+    target = columns.targets[:, output]
+    gap = target[pairs[:, 1]] - target[pairs[:, 0]]
+    others = [k for k in range(len(columns.inputs)) if k not in moved]
+    apart = np.abs(np.diff(standardised(columns.rows)[pairs][:, :, others], axis=1)[:, 0])
+    explained = 2 * apart @ np.abs(slopes_of(columns.rows, target)[others])
+    beyond = np.maximum(limits[0] - gap, gap - limits[1]) - explained
+    noise = 2**0.5 * float(table.noise[output])
+    least = float(norm.isf(rate / len(pairs)))
+    against = np.flatnonzero(beyond > max(least * noise, GIVE * float(np.std(target))))
+    guilty = _answerable(pairs[against])
+    worst = [float(beyond[against[(pairs[against] == row).any(axis=1)]].max()) for row in guilty]
+    order = np.argsort([-by for by in worst], kind="stable")
+    rows = table.called(np.array(guilty, int)[order])
+    by = np.array(worst)[order]
+    deviations = by / noise if noise else np.full(len(by), np.inf)
+    words = _said(rows, by, deviations, f"{len(pairs)} pairs of rows", least)
+    shown = pairs[against[np.argsort(-beyond[against], kind="stable")[:MOST_PAIRS]]]
+    told = tuple((int(table.numbers[one]), int(table.numbers[two])) for one, two in shown)
+    return Finding(name, rows, _floats(by), _floats(deviations), told, len(pairs), words)
+
+
+def _laid_side_by_side(
+    rule: Any, columns: Columns, here: np.ndarray
+) -> tuple[np.ndarray, list[int], tuple[Any, Any]] | str:
+    """Pairs (first, second), columns that may differ, and limits of the second's rise over the first."""
+    scaled = standardised(columns.rows)
+    if isinstance(rule, Compare):
+        one, other = (matches(side, columns, here) for side in (rule.set, rule.against))
+        if one is None or other is None:
+            return "rows alone cannot tell"
+        moved = [columns.index(name) for name in {*rule.set, *rule.against}]
+        others = np.delete(scaled, moved, axis=1)
+        first, second = np.flatnonzero(one), np.flatnonzero(other)
+        if others.shape[1] == 0:
+            first, second = first[:MOST_ROWS], second[:MOST_ROWS]
+        pairs = near_pairs(others, first, second)
+        if not len(pairs):
+            return pairs, moved, (0.0, 0.0)
+        by = at_points(rule.by, columns, columns.rows[pairs[:, 0]], "by")
+        endless = np.full(len(pairs), np.inf)
+        limits = {"below": (by, endless), "above": (-endless, -by), "within": (-by, by)}
+        return pairs, moved, limits[rule.relation]
+    lower, upper = limits_of(rule)
+    if lower is None and upper is None:
+        return "its limits change from place to place: rows alone cannot tell"
+    index = columns.index(rule.column)
+    places = np.flatnonzero(here)
+    others = np.delete(scaled, index, axis=1)
+    if others.shape[1] == 0 and len(places) > MOST_ROWS:
+        places = places[np.linspace(0, len(places) - 1, MOST_ROWS).astype(int)]
+    pairs = near_pairs(others, places, places, scaled[:, index])
+    step = np.diff(columns.rows[pairs, index], axis=1)[:, 0]
+    over = getattr(rule, "over", None)
+    ahead = step > 0 if over is None else np.abs(step - over) <= 0.1 * over
+    pairs, first = np.unique(pairs[ahead], axis=0, return_index=True)
+    step = step[ahead][first]
+    limits = (
+        np.full(len(step), -np.inf) if lower is None else lower * step,
+        np.full(len(step), np.inf) if upper is None else upper * step,
+    )
+    return pairs, [index], limits
+
+
+def _answerable(pairs: np.ndarray) -> list[int]:
+    """The fewest rows that explain all contradictions, greedily; of one alone, both its rows."""
+    left, found = pairs, []
+    while len(left):
+        rows, counts = np.unique(left, return_counts=True)
+        if counts.max() == 1:
+            return [*found, *map(int, np.unique(left))]
+        row = int(rows[counts.argmax()])
+        found.append(row)
+        left = left[~(left == row).any(axis=1)]
+    return found
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _said(
+    rows: Sequence[int], by: np.ndarray, deviations: np.ndarray, tried: str, least: float
+) -> str:
+    if not rows:
+        return f"nothing in {tried} that noise does not explain"
+    verb = "row breaks" if len(rows) == 1 else "rows break"
+    listed = ", ".join(
+        f"{row} (by {much:.3g}, {far:.1f} sd)" if np.isfinite(much) else f"{row} (no value there)"
+        for row, much, far in list(zip(rows, by, deviations, strict=True))[:SHOWN]
+    )
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return (
+        f"{len(rows)} {verb} it by more than noise explains ({least:.1f} sd, of {tried}): "
+        f"row{'s' if len(rows) > 1 else ''} {listed}{more}"
+    )

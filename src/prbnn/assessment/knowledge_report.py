@@ -1,0 +1,247 @@
+"""The knowledge report: for every rule how far, how often and at what price, and a verdict."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prbnn.errors import nearest
+from prbnn.fitting.result import Result, Solution
+from prbnn.model.construction.built import built_in
+from prbnn.posterior.draws import Check, Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.scoring.obedience import known
+from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft
+from prbnn.system.printing import printable
+
+BY_CONSTRUCTION = "met by construction"
+BROKEN = ("obeyed by every stored draw", "broken")
+HEADINGS = (
+    "rule",
+    "strength",
+    "violation",
+    "mean breaks",
+    "raw draws",
+    "stored",
+    "dual",
+    "bound",
+    "verdict",
+)
+# one line under the table, in its own words
+PRICES = (
+    "Prices in nats a unit: dual, of mean violation tolerated; bound, of moving the bound outwards."
+)
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """One rule against a fitted posterior, in the user's units.
+
+    - `violation`: -E f, the mean violation over raw draws and points; for on average, what the mean
+      score falls short of its bound; infinite where a score is NaN, which is broken
+    - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
+    - `raw_share`, `stored_share`: share of draws that break it anywhere
+    - `dual`: nats that each unit more of tolerated mean violation would buy
+    - `violated`: probability over raw draws and points that the score is below 0
+    - `bound_price`: nats that moving the bound outwards by a unit would buy, dual * violated for hard and
+      soft rules (see `prbnn.fitting.result.Price`)
+    """
+
+    name: str
+    strength: str
+    violation: float
+    points_broken_by_mean: int
+    points: int
+    raw_share: float
+    stored_share: float
+    dual: float
+    verdict: str
+    because: str | None = None
+    violated: float = math.nan
+    bound_price: float = math.nan
+
+
+@dataclass(frozen=True)
+class KnowledgeReport:
+    """All rules; prints as a table in a terminal and in a notebook.
+
+    `fixed` is (stored, drawn) for engines that have a fixed number of draws and cannot make up for
+    those that were rejected.
+    """
+
+    rules: tuple[RuleReport, ...]
+    acceptance: float
+    tempering: float
+    result: str
+    fixed: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[RuleReport]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, key: int | str) -> RuleReport:
+        if isinstance(key, str):
+            names = [rule.name for rule in self.rules]
+            if key not in names:
+                raise KeyError(f"no rule {key!r}{nearest(key, names)}")
+            return self.rules[names.index(key)]
+        return self.rules[key]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                printable(rule.name),
+                rule.strength,
+                f"{rule.violation:.2g}",
+                f"{rule.points_broken_by_mean} of {rule.points}",
+                f"{rule.raw_share:.1%}",
+                f"{rule.stored_share:.1%}",
+                f"{rule.dual:.3g}",
+                _number(rule.bound_price),
+                rule.verdict,
+            )
+            for rule in self.rules
+        ]
+
+    @property
+    def _notes(self) -> str:
+        scale = (
+            ""
+            if self.tempering == 1
+            else f" Duals are on the scale of tempering {self.tempering:g}."
+        )
+        counted = any(rule.strength == str(Hard()) for rule in self.rules)
+        share = f"; {self.acceptance:.1%} of draws obey every hard rule" if counted else ""
+        left = ""
+        if self.fixed is not None and self.fixed[0] < self.fixed[1]:
+            left = (
+                f" This engine has {self.fixed[1]} draws and no more; {self.fixed[0]} are stored."
+            )
+        return f"{self.result}{share}.{left} {PRICES}{scale}"
+
+    def __str__(self) -> str:
+        if not self.rules:
+            return "No knowledge was given."
+        rows = [HEADINGS, *self._rows()]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(HEADINGS))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([*lines, self._notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row)
+            + "</tr>"
+            for row in self._rows()
+        )
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{html.escape(self._notes)}</p>"
+        )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "-"
+
+
+def knowledge_report(
+    rules: Sequence[Rule],
+    solution: Solution,
+    raw: Check,
+    stored: Posterior,
+    stored_check: Check,
+    acceptance: float,
+    result: Result | None = None,
+    points: int = 1024,
+) -> KnowledgeReport:
+    """Put measurements and strengths side by side; ``result`` is the solution's unless given."""
+    result = result or solution.result
+    if not rules:
+        return KnowledgeReport((), acceptance, solution.tempering, str(result))
+    units = stored.bind(rules, 8).units
+    built = built_in(stored.network)
+    tried = [stored.points_for_mean(points, built=rule.label in built) for rule in rules]
+    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.array(tried)
+    averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
+    least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])
+    with np.errstate(invalid="ignore"):
+        score = known(np.mean(raw.score, axis=0))
+    short = np.maximum(0.0, least - score * units)
+    violations = np.where(averaged, short, -np.mean(raw.f, axis=0) * units)
+    lines = []
+    for place, rule in enumerate(rules):
+        raw_share = float(np.mean(raw.broken()[:, place]))
+        stored_share = float(np.mean(stored_check.broken()[:, place])) if len(stored) else 1.0
+        lines.append(
+            RuleReport(
+                name=rule.label,
+                strength=str(rule.strength),
+                violation=float(violations[place]) + 0.0,
+                points_broken_by_mean=int(breaks[place]),
+                points=tried[place],
+                raw_share=raw_share,
+                stored_share=stored_share,
+                dual=solution.duals[rule.label],
+                verdict=BY_CONSTRUCTION
+                if rule.label in built and raw_share == stored_share == 0
+                else _verdict(rule, units[place], raw, place, stored_share, result),
+                because=rule.because,
+                violated=solution.prices[rule.label].violated,
+                bound_price=solution.prices[rule.label].bound,
+            )
+        )
+    fixed = None if solution.fitted.endless else (len(stored), len(solution.posterior))
+    return KnowledgeReport(tuple(lines), acceptance, solution.tempering, str(result), fixed)
+
+
+def _verdict(
+    rule: Rule, unit: float, raw: Check, place: int, stored_share: float, result: Result
+) -> str:
+    late = rule.label in result.rules
+    if late and rule.strength == Hard() and stored_share == 0:
+        return "obeyed by every stored draw; pressure still rising"
+    match rule.strength:
+        case Hard(tolerance=None):
+            return "not met" if late else BROKEN[stored_share > 0]
+        case Hard():
+            return "within tolerance" if meets(rule, unit, raw, place) else "broken"
+        case Probable() | OnAverage():
+            return "met" if meets(rule, unit, raw, place) else "not met"
+        case Soft() | InPrior():
+            share = np.mean(raw.broken()[:, place])
+            return "obeyed by all draws" if share == 0 else f"broken by {share:.0%} of draws"
+
+
+def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
+    """Whether raw draws, checked densely, meet what a strength says of their average.
+
+    Allowed for: three standard errors, and a tenth of what was tolerated or a hundredth of a unit.
+    """
+    match rule.strength:
+        case Hard(tolerance=tolerance) if tolerance is not None:
+            found, allowed, slack = -raw.f[:, place] * unit, tolerance, 0.1 * tolerance
+        case OnAverage(bound=least):
+            found, allowed, slack = -raw.score[:, place] * unit, -least, 0.01 * unit
+        case Probable(p=p, of=of):
+            found = raw.broken()[:, place] if of == "functions" else raw.points[:, place]
+            allowed, slack = 1 - p, 0.1 * (1 - p)
+        case _:
+            return True
+    if not np.all(np.isfinite(found)):
+        # a score that is NaN for one draw leaves no mean that could meet anything
+        return False
+    error = 3 * float(np.std(found)) / max(1, len(found)) ** 0.5
+    return float(np.mean(found)) <= allowed + slack + error

@@ -1,0 +1,1 @@
+"""Guaranteed bounds of functions over boxes, in floating point as deployed."""

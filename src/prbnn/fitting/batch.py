@@ -1,0 +1,301 @@
+"""Many tasks at once: tables of one kind (splits, folds, seeds) under one vmap.
+
+Small networks leave most of a machine idle; twenty of them side by side take little longer than
+one. The tasks must share network, likelihood, engine and rules; rows are padded to one size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from prbnn.enforcement.pressure import Enforcement
+from prbnn.fitting.fit import RAW_DRAWS, finish, plan_of, rows_a_step, solution_of, start
+from prbnn.fitting.loop import Carry, Data, Means, Plan, run_chunk
+from prbnn.fitting.prepare import Task, seeds
+from prbnn.fitting.result import Solution
+from prbnn.fitting.tempering import (
+    CANDIDATES,
+    FALLBACK,
+    FEWEST_ROWS,
+    FOLDS,
+    MOST_ROWS,
+    Chosen,
+    Entry,
+    entry_of,
+    race,
+    rows_to_hold_out,
+    verdict,
+)
+from prbnn.inference.engine import Engine
+from prbnn.inference.problem import Problem
+from prbnn.model.weights import unflatten
+from prbnn.posterior.draws import Posterior
+from prbnn.system.process import computing
+
+# bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
+MEMORY = 2e9
+COPIES = 6
+# draws predicted with at a time
+BLOCK_DRAWS = 32
+
+Report = Callable[[int, int], None]
+
+
+class Stack(NamedTuple):
+    """Tasks as arrays with a leading axis, one entry a task."""
+
+    problem: Problem
+    enforcement: Enforcement
+    data: Data
+
+
+def train_many(
+    tasks: Sequence[Task],
+    steps: int | None = None,
+    *,
+    task_seeds: Sequence[int],
+    batch_size: int | None = None,
+    draws: int = RAW_DRAWS,
+    progress: Report | None = None,
+) -> list[Solution]:
+    """What `train` of each task gives without early stopping, all tasks side by side.
+
+    A run that diverges keeps its last finite state, one that is infeasible goes on to the end; both
+    say so in their result. ``progress`` is told how many steps of how many are done.
+    """
+    solutions: list[Solution] = []
+    groups = list(_groups(tasks, 1))
+    steps = int(steps or tasks[0].engine.budget)
+    for number, group in enumerate(groups):
+
+        def report(done: int, before: int = number * steps) -> None:
+            if progress is not None:
+                progress(before + done, len(groups) * steps)
+
+        solutions += _train_group(
+            [tasks[k] for k in group],
+            steps,
+            [task_seeds[k] for k in group],
+            batch_size,
+            draws,
+            report,
+        )
+    return solutions
+
+
+def _train_group(
+    tasks: list[Task],
+    steps: int,
+    task_seeds: list[int],
+    batch_size: int | None,
+    draws: int,
+    report: Callable[[int], None],
+) -> list[Solution]:
+    computing()
+    began = time.perf_counter()
+    tasks = _padded_alike(tasks)
+    engine, plan = tasks[0].engine, plan_of(tasks[0], steps)
+    stack = _stacked([Stack(task.problem, task.enforcement, task.data) for task in tasks])
+    keys = jax.vmap(jax.random.key)(jnp.asarray([seeds(seed)[1] for seed in task_seeds], np.uint32))
+    carry = _start_all(engine, stack, keys)
+    batch_size = rows_a_step(tasks[0], batch_size)
+    record, compiled = [], began
+    diverged = infeasible = np.zeros(len(tasks), bool)
+    for done in range(0, steps, engine.chunk):
+        count = jnp.asarray(min(engine.chunk, steps - done), jnp.int32)
+        carry, means, sound, stuck = _advance(engine, stack, plan, carry, count, batch_size)
+        record.append((done + int(count), jax.tree.map(np.asarray, means)))
+        diverged, infeasible = diverged | ~np.asarray(sound), infeasible | np.asarray(stuck)
+        compiled = time.perf_counter() if done == 0 else compiled
+        report(done + int(count))
+    carry = carry._replace(engine=_finish_all(engine, stack, carry.engine))
+    carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), carry)
+    seconds = compiled - began, time.perf_counter() - compiled
+    statuses = np.where(diverged, "diverged", np.where(infeasible, "infeasible", "budget spent"))
+    return [
+        solution_of(
+            task,
+            _entry(carry, place),
+            [(step, _entry(means, place)) for step, means in record],
+            str(statuses[place]),
+            draws,
+            steps,
+            seconds[0] / len(tasks),
+            seconds[1] / len(tasks),
+            seed,
+        )
+        for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True))
+    ]
+
+
+def choose_temperings(
+    tasks: Sequence[Task], task_seeds: Sequence[int], progress: Report | None = None
+) -> list[Chosen]:
+    """What `choose_tempering` of each task gives, all races side by side."""
+    tasks = [task._replace(data=rows_to_hold_out(task.problem, task.data)) for task in tasks]
+    if any(int(task.data.count) < FEWEST_ROWS for task in tasks):
+        return [Chosen(FALLBACK, {})] * len(tasks)
+    choices: list[Chosen] = []
+    for group in _groups(tasks, FOLDS * len(CANDIDATES)):
+        alike = _padded_alike([tasks[k] for k in group])
+        entries = [
+            entry_of(task.problem, task.data, task_seeds[k])
+            for k, task in zip(group, alike, strict=True)
+        ]
+        densities = np.asarray(_race_all(alike[0].engine, _stacked(entries)))
+        choices += [verdict(d, entry.data) for d, entry in zip(densities, entries, strict=True)]
+        if progress is not None:
+            progress(len(choices), len(tasks))
+    return choices
+
+
+class Scored(NamedTuple):
+    """The mean prediction and log predictive density of some rows, in the user's units."""
+
+    mean: np.ndarray
+    log_density: np.ndarray
+
+
+def score_many(
+    posteriors: Sequence[Posterior], x: Sequence[np.ndarray], y: Sequence[np.ndarray]
+) -> list[Scored]:
+    """What each posterior predicts for its own rows: `Posterior.predict` and `log_density` at once.
+
+    Posteriors may hold different numbers of draws, and tables different numbers of rows.
+    """
+    most_draws, most_rows = max(map(len, posteriors)), max(map(len, x))
+    inputs, targets, vectors, shares = [], [], [], []
+    for posterior, rows, wanted in zip(posteriors, x, y, strict=True):
+        fill, count = ((0, most_rows - len(rows)), (0, 0)), len(posterior)
+        inputs.append(np.pad(posterior.scaling.inputs(rows), fill))
+        targets.append(np.pad(posterior.scaling.outputs(wanted.reshape(len(rows), -1)), fill))
+        vectors.append(np.pad(posterior.vectors, ((0, most_draws - count), (0, 0))))
+        shares.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
+    first = posteriors[0]
+    model = first.network, first.likelihood, first.draws.shape[1]
+    arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, shares, inputs, targets))
+    means, densities = _score_all(model, *arrays)
+    return [
+        Scored(
+            posterior.scaling.restore(mean[: len(rows)]),
+            density[: len(rows)] - np.sum(np.log(posterior.scaling.output_scale)),
+        )
+        for posterior, rows, mean, density in zip(
+            posteriors, x, np.asarray(means), np.asarray(densities, np.float64), strict=True
+        )
+    ]
+
+
+@eqx.filter_jit
+def _score_all(model: tuple, vectors: Array, shares: Array, x: Array, y: Array) -> tuple:
+    network, likelihood, size = model
+
+    def one(vectors: Array, shares: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        def drawn(vector: Array) -> tuple[Array, Array]:
+            own = vector[size:]
+            values = jax.vmap(unflatten(network, vector[:size]))(x)
+            density = jax.vmap(lambda v, t: likelihood.log_density(own, v, t))(values, y)
+            return likelihood.split(own, values)[0], density
+
+        means, densities = jax.lax.map(drawn, vectors, batch_size=BLOCK_DRAWS)
+        mixture = jax.nn.logsumexp(densities, axis=0, b=shares[:, None])
+        return jnp.tensordot(shares, means, axes=1), mixture
+
+    return jax.vmap(one)(vectors, shares, x, y)
+
+
+def _groups(tasks: Sequence[Task], runs_a_task: int) -> Iterator[np.ndarray]:
+    """Positions of tasks that fit into memory together."""
+    rows = max(task.data.x.shape[0] for task in tasks)
+    rows = min(rows, MOST_ROWS) if runs_a_task > 1 else rows_a_step(tasks[0], None) or rows
+    task = tasks[0]
+    leaves = [leaf for leaf in jax.tree.leaves(task.problem.network) if eqx.is_array(leaf)]
+    units = sum(leaf.shape[0] for leaf in leaves if leaf.ndim == 2)
+    points = task.problem.points_width * len(task.rules)
+    size = 4 * COPIES * runs_a_task * _functions(task) * (rows + points) * max(units, 1)
+    count = min(len(tasks), -(-len(tasks) * size // int(MEMORY)))
+    yield from np.array_split(np.arange(len(tasks)), max(count, 1))
+
+
+def _functions(task: Task) -> int:
+    """How many functions the engine evaluates a step."""
+    options = (
+        getattr(task.engine, name, 1) for name in ("draws", "members", "particles", "chains")
+    )
+    return max(options)
+
+
+def _padded_alike(tasks: Sequence[Task]) -> list[Task]:
+    """The tasks with rows of weight 0 added until all have equally many."""
+    most = max(task.data.x.shape[0] for task in tasks)
+
+    def padded(data: Data) -> Data:
+        extra = most - data.x.shape[0]
+        x, y = (jnp.pad(part, ((0, extra), (0, 0))) for part in (data.x, data.y))
+        return Data(x, y, jnp.pad(data.weight, (0, extra)), data.count)
+
+    return [task._replace(data=padded(task.data)) for task in tasks]
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    """Pytrees of the same structure as one, with a leading axis; refuses tasks of different kinds."""
+    structures = {jax.tree.structure(eqx.filter(part, eqx.is_array)) for part in parts}
+    if len(structures) > 1:
+        raise ValueError("tasks trained together must share network, likelihood, engine and rules")
+    return jax.tree.map(
+        lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *parts
+    )
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _entry(tree: Any, place: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[place], tree)
+
+
+@eqx.filter_jit
+def _start_all(engine: Engine, stack: Stack, keys: Array) -> Carry:
+    return eqx.filter_vmap(lambda part, key: start(engine, part.problem, part.enforcement, key))(
+        stack, keys
+    )
+
+
+@eqx.filter_jit
+def _advance(
+    engine: Engine, stack: Stack, plan: Plan, carry: Carry, count: Array, batch_size: int | None
+) -> tuple[Carry, Means, Array, Array]:
+    """A chunk of steps of every run; runs that stop being finite stay where they were."""
+
+    def one(part: Stack, carry: Carry) -> tuple[Carry, Means, Array, Array]:
+        following, means = run_chunk(engine, *part, plan, carry, count, batch_size)
+        moving = [leaf for leaf in jax.tree.leaves(following.engine) if eqx.is_inexact_array(leaf)]
+        checks = [jnp.all(jnp.isfinite(leaf)) for leaf in (means.elbo, means.pressure, *moving)]
+        sound = jnp.all(jnp.stack(checks))
+        kept = jax.tree.map(
+            lambda new, old: new if _is_key(new) else jnp.where(sound, new, old), following, carry
+        )
+        return kept, means, sound, jnp.any(part.enforcement.infeasible(kept.enforcement))
+
+    return eqx.filter_vmap(one)(stack, carry)
+
+
+@eqx.filter_jit
+def _finish_all(engine: Engine, stack: Stack, state: Any) -> Any:
+    return eqx.filter_vmap(lambda part, state: finish(engine, part.problem, state, part.data))(
+        stack, state
+    )
+
+
+@eqx.filter_jit
+def _race_all(engine: Engine, entries: Entry) -> Array:
+    return eqx.filter_vmap(lambda entry: race(engine, entry))(entries)

@@ -1,0 +1,1 @@
+"""Networks whose form obeys rules, whatever their weights are."""

@@ -1,0 +1,262 @@
+"""Rules met by construction: which can be built into a network, and why others cannot.
+
+Reach for it with ``enforce="construction"``, where the rules are limits or shapes of single outputs.
+`construction_of` reads the rules; what it returns is a declaration like `MLP`, to be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from prbnn.data.columns import Columns
+from prbnn.errors import KnowledgeError
+from prbnn.model.construction.built import Construction, Limit
+from prbnn.model.construction.shaped import CONVEX_ACTIVATIONS, RISING_ACTIVATIONS, Shape
+from prbnn.model.likelihoods import Categorical, Likelihood
+from prbnn.model.networks import MLP, Network
+from prbnn.rules.base import Rule
+from prbnn.rules.expressions import Expression, ExpressionError, parse
+from prbnn.rules.shape import Concave, Convex, Decreasing, Increasing
+from prbnn.rules.strengths import Hard
+from prbnn.rules.values import AtLeast, AtMost, Between
+
+BUILT = (AtLeast, AtMost, Between, Increasing, Decreasing, Convex, Concave)
+INSTEAD = 'leave enforce="construction" out'
+
+
+def construction_of(
+    network: Network | Callable, rules: Sequence[Rule], columns: Columns, likelihood: Likelihood
+) -> Construction:
+    """The declaration that meets the hard ones of ``rules``; what cannot be built raises by name."""
+    hard = [rule for rule in rules if isinstance(rule.strength, Hard)]
+    for rule in hard:
+        _check(rule, columns, likelihood)
+    shapes = tuple(
+        _shape(place, hard, columns, likelihood) for place in range(len(columns.outputs))
+    )
+    limits = tuple(limit for rule in hard for limit in _limits(rule, columns))
+    plan = Construction(
+        network,
+        columns.inputs,
+        columns.outputs,
+        shapes,
+        limits,
+        tuple(rule.label for rule in hard),
+    )
+    _check_network(plan, hard, columns)
+    _check_together(plan, hard, columns)
+    return plan
+
+
+def _refused(rule: Rule, why: str) -> KnowledgeError:
+    return KnowledgeError(f"rule {rule.label!r}: cannot be met by construction: {why}")
+
+
+def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
+    """What a rule must be, whatever the others are."""
+    if not isinstance(rule, BUILT):
+        known = ", ".join(kind.__name__ for kind in BUILT)
+        raise _refused(
+            rule, f"{type(rule).__name__} is not one of {known}; make it soft, or {INSTEAD}"
+        )
+    if columns.layout is not None:
+        raise _refused(rule, f"these are sequences; {INSTEAD}")
+    if not (rule.of is None or (isinstance(rule.of, str) and rule.of in columns.outputs)):
+        raise _refused(
+            rule, f"of={rule.of!r} is not an output's name; state it of an output, or {INSTEAD}"
+        )
+    if rule.margin:
+        raise _refused(rule, f"it holds exactly, without a margin; leave margin out, or {INSTEAD}")
+    if isinstance(likelihood, Categorical):
+        raise _refused(rule, f"the classes share their probabilities; {INSTEAD}")
+    if not likelihood.scales_targets and not isinstance(rule, Increasing | Decreasing):
+        raise _refused(
+            rule,
+            f"of {type(likelihood).__name__} only trends can be built, since the network's output is "
+            f"not what the rule speaks of; {INSTEAD}",
+        )
+
+
+def output_of(rule: Rule, columns: Columns) -> int:
+    """Position of the output a rule speaks of."""
+    if rule.of is None and len(columns.outputs) > 1:
+        raise _refused(
+            rule,
+            f"there are several outputs ({', '.join(columns.outputs)}); say which one with of=",
+        )
+    return 0 if rule.of is None else columns.outputs.index(str(rule.of))
+
+
+def _shape(
+    place: int, rules: Sequence[Rule], columns: Columns, likelihood: Likelihood
+) -> Shape | None:
+    """Directions and bends of one output; those that contradict each other raise."""
+    width = len(columns.inputs)
+    ways: dict[int, tuple[int, Rule]] = {}
+    bends: dict[int, tuple[int, Rule]] = {}
+    for rule in rules:
+        if not isinstance(rule, Increasing | Decreasing | Convex | Concave):
+            continue
+        if output_of(rule, columns) != place:
+            continue
+        index = _index(rule, columns)
+        found = ways if isinstance(rule, Increasing | Decreasing) else bends
+        sign = 1 if isinstance(rule, Increasing | Convex) else -1
+        before, other = found.setdefault(index, (sign, rule))
+        if before != sign:
+            raise _refused(
+                rule, f"with {other.label!r}, the output would be {_neither(rule)} everywhere"
+            )
+    signs = {sign for sign, _ in bends.values()}
+    if len(signs) > 1:
+        first, second = (next(r for s, r in bends.values() if s == sign) for sign in (1, -1))
+        raise _refused(
+            second, f"{first.label!r} asks for the other bend of the same output; {INSTEAD}"
+        )
+    if not ways and not bends:
+        return None
+    return Shape(
+        tuple(ways[k][0] if k in ways else 0 for k in range(width)),
+        tuple(k in bends for k in range(width)),
+        signs.pop() if signs else 0,
+    )
+
+
+def _neither(rule: Rule) -> str:
+    what = "constant" if isinstance(rule, Increasing | Decreasing) else "a straight line"
+    return f"{what} along {getattr(rule, 'column', '')}"
+
+
+def _index(rule: Any, columns: Columns) -> int:
+    try:
+        return columns.index(rule.column)
+    except KnowledgeError as error:
+        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+
+
+def ends_of(rule: Rule) -> list[tuple[Any, bool]]:
+    """The ends of a rule on values, and whether each is an upper one."""
+    match rule:
+        case AtLeast():
+            return [(rule.bound, False)]
+        case AtMost():
+            return [(rule.bound, True)]
+        case Between():
+            return [(rule.lower, False), (rule.upper, True)]
+    return []
+
+
+def _limits(rule: Rule, columns: Columns) -> list[Limit]:
+    """The ends that depend on the inputs."""
+    found = []
+    for end, upper in ends_of(rule):
+        formula = read_end(rule, end, columns)
+        if isinstance(formula, Expression) or callable(formula):
+            found.append(Limit(rule.label, output_of(rule, columns), upper, formula))
+    return found
+
+
+def read_end(rule: Rule, end: Any, columns: Columns) -> float | Expression | Callable[[Any], Any]:
+    """An end as a number, where it does not depend on the inputs, or as a formula of them."""
+    if callable(end):
+        return end
+    if not isinstance(end, str):
+        return float(end)
+    try:
+        formula = parse(end, columns.inputs)
+    except ExpressionError as error:
+        raise KnowledgeError(f"rule {rule.label!r}: {end!r}: {error}") from None
+    return formula if formula.names else float(formula.evaluate({}))
+
+
+def _check_network(plan: Construction, rules: Sequence[Rule], columns: Columns) -> None:
+    """Shapes need to know a network's layers and activation."""
+    network = plan.network
+    for rule in rules:
+        if not isinstance(rule, Increasing | Decreasing | Convex | Concave):
+            continue
+        if not isinstance(network, MLP):
+            raise _refused(rule, f"shapes need network=MLP(...), got {network!r}; or {INSTEAD}")
+        shape = plan.shapes[output_of(rule, columns)]
+        allowed = CONVEX_ACTIVATIONS if shape is not None and shape.bend else RISING_ACTIVATIONS
+        if network.activation not in allowed:
+            raise _refused(
+                rule,
+                f"activation {network.activation!r} would break it; use {' or '.join(allowed)}, or "
+                f"{INSTEAD}",
+            )
+
+
+def _check_together(plan: Construction, rules: Sequence[Rule], columns: Columns) -> None:
+    """Limits and shapes of one output: a squashing keeps some shapes and breaks others."""
+    for rule in rules:
+        place = output_of(rule, columns)
+        shape = plan.shapes[place]
+        ends = ends_of(rule)
+        if shape is None or not ends:
+            continue
+        bent = _the(rules, columns, place, Convex | Concave)
+        for _, upper in ends:
+            if shape.bend == (1 if upper else -1):
+                kind, end = ("convex", "an upper") if upper else ("concave", "a lower")
+                raise _refused(
+                    rule,
+                    f"{end} limit would break {bent[0].label!r}: everywhere, a {kind} function that is "
+                    f"not constant passes any; make one of the two soft, or {INSTEAD}",
+                )
+        for limit in plan.limits:
+            if limit.rule == rule.label:
+                _check_limit(rule, limit, plan, rules, columns)
+
+
+def _check_limit(
+    rule: Rule, limit: Limit, plan: Construction, rules: Sequence[Rule], columns: Columns
+) -> None:
+    """A limit that moves with a column must move as the output may."""
+    for other in _the(rules, columns, limit.output, Increasing | Decreasing | Convex | Concave):
+        way = limit.trend(other.column)
+        if way == 0:
+            continue
+        if isinstance(other, Convex | Concave):
+            raise _refused(
+                rule,
+                f"its limit moves with {other.column}, which {other.label!r} bends; make one of the "
+                f"two soft, or {INSTEAD}",
+            )
+        wanted = 1 if isinstance(other, Increasing) else -1
+        if way != wanted:
+            seen = "may not" if way is None else "does not"
+            verb = "rise" if wanted == 1 else "fall"
+            raise _refused(
+                rule,
+                f"its limit {seen} {verb} with {other.column}, as {other.label!r} asks of the output; "
+                f"state a limit that does (sums, and log, exp, sqrt and the like of them, are "
+                f"understood), make one of the two soft, or {INSTEAD}",
+            )
+
+
+def _the(rules: Sequence[Rule], columns: Columns, place: int, kinds: Any) -> list[Any]:
+    return [rule for rule in rules if isinstance(rule, kinds) and output_of(rule, columns) == place]
+
+
+def check_region(rules: Sequence[Rule], rows: np.ndarray, columns: Columns) -> None:
+    """A rule that is built holds everywhere; one that is stated for some of the rows only is refused."""
+    for rule in rules:
+        if not rule.region:
+            continue
+        inside = np.zeros(len(rows), bool)
+        for box in rule.region:
+            within = np.ones(len(rows), bool)
+            for name, low, high in box.ranges:
+                values = rows[:, columns.index(name)]
+                within &= (values >= low) & (values <= high)
+            inside |= within
+        if not inside.all():
+            raise _refused(
+                rule,
+                f"it would hold everywhere, and {int(np.sum(~inside))} of {len(rows)} rows lie outside "
+                f"its region; leave `where` out if it holds for them too, or {INSTEAD}",
+            )

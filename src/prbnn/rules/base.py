@@ -1,0 +1,159 @@
+"""What every rule has in common: a name, what it is about, where it holds and how binding it is.
+
+Rules are plain declarations without JAX in them: they print, compare, pickle and clone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from prbnn.data.columns import Columns
+from prbnn.data.layout import At, listed
+from prbnn.errors import KnowledgeError, is_number
+from prbnn.rules.regions import Region, Sampling, Where, region, settled, settled_where
+from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from prbnn.data.scaling import Scaling
+    from prbnn.rules.scoring.bound import BoundRule
+
+# a number, text in the column names, or a callable of the rows
+Bound = float | str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A piece of knowledge; hard unless a strength is chosen.
+
+    - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
+      only output
+    - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
+    - `at`: of sequences, the steps ahead it speaks of: "first", "last", a number or several; None
+      is every one
+    - `margin`: how far inside its limit the rule is asked to stay while training
+    """
+
+    name: str | None = None
+    of: str | Callable[[Any, Any], Any] | None = None
+    where: Where = None
+    at: At = None
+    margin: float = 0.0
+    strength: Strength = field(default_factory=Hard)
+    because: str | None = None
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.margin) and self.margin >= 0):
+            raise KnowledgeError(f"{self.label}: margin must be 0 or above, got {self.margin!r}")
+        _ = self.region  # a badly written region is refused where it is written
+        for each in fields(self):
+            settle = settled_where if each.name == "where" else settled
+            object.__setattr__(self, each.name, settle(getattr(self, each.name)))
+
+    @property
+    def region(self) -> Region:
+        """Where the rule holds, as boxes."""
+        return region(self.where)
+
+    @property
+    def label(self) -> str:
+        """The name in reports and errors: the one given, or the rule in words."""
+        return self.name or f"{self.describe()}{self.when}"
+
+    @property
+    def when(self) -> str:
+        """The steps ahead it speaks of, in words."""
+        return "" if self.at is None else f" at {_steps_text(self.at)}"
+
+    def describe(self) -> str:
+        """The rule in words, without its region and strength."""
+        raise NotImplementedError
+
+    def sampling(self, columns: Columns) -> Sampling:
+        """Which points of the inputs the rule must be tried at."""
+        return Sampling(self.region)
+
+    def soft(self, weight: float, power: float = 1.0) -> Self:
+        """A price of ``weight`` nats for each unit of mean violation."""
+        return replace(self, strength=Soft(weight, power))
+
+    def in_prior(self, weight: float) -> Self:
+        """Part of the prior, p(w) exp(weight * f), instead of a constraint on the posterior."""
+        return replace(self, strength=InPrior(weight))
+
+    def hard(self, tolerance: float | None = None) -> Self:
+        """No more mean violation than ``tolerance``; None: nearly every drawn function obeys."""
+        return replace(self, strength=Hard(tolerance))
+
+    def probably(self, p: float, of: Literal["functions", "points"] = "functions") -> Self:
+        """A share of at least ``p`` of drawn functions (or of points) obeys."""
+        return replace(self, strength=Probable(p, of))
+
+    def on_average(self, bound: float = 0.0) -> Self:
+        """The unclipped score is at least ``bound`` on average over functions and points."""
+        return replace(self, strength=OnAverage(bound))
+
+    def bind(self, columns: Columns, scaling: Scaling, points: np.ndarray) -> BoundRule:
+        """Put the rule's numbers at ``points`` (user's units) into arrays, ready to score."""
+        from prbnn.rules.scoring.bound import bind
+
+        return bind(self, columns, scaling, points)
+
+
+def _steps_text(at: At) -> str:
+    if isinstance(at, str):
+        return f"the {at} step"
+    steps = listed(at)
+    return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+
+
+def bound_text(bound: object) -> str:
+    """A bound as a reader would write it.
+
+    >>> bound_text(0.5), bound_text("2*x")
+    ('0.5', '2*x')
+    """
+    if isinstance(bound, str):
+        return bound
+    if callable(bound):
+        return f"{getattr(bound, '__name__', 'callable')}(x)"
+    return f"{bound:g}"
+
+
+def check_bound(rule: Rule, bound: Any, what: str) -> None:
+    """Refuse a bound that is neither a finite number, text nor a callable."""
+    if isinstance(bound, str) or callable(bound):
+        return
+    try:
+        finite = abs(float(bound)) < float("inf")
+    except (TypeError, ValueError):
+        finite = False
+    if not finite:
+        raise KnowledgeError(
+            f"{type(rule).__name__}: {what} must be a finite number, text in the column names or "
+            f"a callable of x, got {bound!r}"
+        )
+
+
+def named(rules: Sequence[Rule]) -> list[Rule]:
+    """Give every rule a name of its own, numbering those that would read the same."""
+    if isinstance(rules, Rule | str) or not hasattr(rules, "__iter__"):
+        raise KnowledgeError(f"knowledge must be a list of rules, got {rules!r}; write [rule]")
+    taken = {rule.label for rule in rules if isinstance(rule, Rule)}
+    used: set[str] = set()
+    result = []
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise KnowledgeError(
+                f"knowledge must be a list of rules such as AtLeast(0), got {rule!r}"
+            )
+        name, number = rule.label, 1
+        while name in used or (number > 1 and name in taken):
+            number += 1
+            name = f"{rule.label} ({number})"
+        used.add(name)
+        result.append(replace(rule, name=name))
+    return result

@@ -1,0 +1,1 @@
+"""Which rules cannot hold together, found before any training."""

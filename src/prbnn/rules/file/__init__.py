@@ -1,0 +1,1 @@
+"""The knowledge file: its grammar, reading it with line numbers, writing it."""

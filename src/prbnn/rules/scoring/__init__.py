@@ -1,0 +1,1 @@
+"""Rules as compiled scores: where a bound is scored, and whether a score obeys."""

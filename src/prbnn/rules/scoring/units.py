@@ -1,0 +1,130 @@
+"""Units of differences, so that a tolerance is small against what a rule speaks of.
+
+A score is checked to `CHECK_TOLERANCE` of its rule's unit. A difference over a short step is short: in
+units of the output, every function would obey. So the unit of a difference shrinks with its step, as
+long as float32 resolves it; a step that float32 cannot resolve is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prbnn.data.columns import Columns
+from prbnn.errors import KnowledgeError, NotKeptError
+from prbnn.rules.evaluation import at_points
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
+
+if TYPE_CHECKING:
+    from prbnn.data.scaling import Scaling
+
+# what float32 leaves of a difference of two outputs, in standard deviations of the output
+RESOLUTION = 2.0**-20
+# a step of this many standard deviations of its column, or more, has the output's own unit
+NORMAL_STEP = 0.1
+# a change per step of a trajectory of this many standard deviations, or more, likewise
+NORMAL_CHANGE = 0.01
+# a tolerance of more than this share of a slope (of a curvature) of one unit says nothing
+LOOSEST = 0.1
+
+
+def deviations(step: float, column: str, columns: Columns, scaling: Scaling) -> float:
+    """A step in standard deviations of its column, or of one spread evenly where units are the user's."""
+    index = columns.index(column)
+    if scaling.kind != "none":
+        return float(abs(step) / scaling.input_sd[index])
+    low, high = columns.span(column)
+    return float(abs(step) / ((high - low) / math.sqrt(12) or 1.0))
+
+
+def step_unit(unit: float, apart: float, step: str, least: str) -> float:
+    """The unit of a difference between two places so many standard deviations apart.
+
+    unit * min(1, max(apart / NORMAL_STEP, RESOLUTION / CHECK_TOLERANCE)); ``step`` and ``least`` say
+    what is too small for float32, and what is not.
+    """
+    if apart < RESOLUTION / LOOSEST:
+        raise KnowledgeError(
+            f"{step} cannot be resolved: outputs are computed in float32, and over so short a step a "
+            f"difference is rounding; {least}"
+        )
+    return unit * min(1.0, max(apart / NORMAL_STEP, RESOLUTION / CHECK_TOLERANCE))
+
+
+def trend_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """Of a trend over a step; ``unit`` is the output's."""
+    apart = deviations(rule.over, rule.column, columns, scaling)
+    least = _times(rule.over, RESOLUTION / LOOSEST / apart)
+    return step_unit(
+        unit,
+        apart,
+        f"over={rule.over:g} along {rule.column!r}",
+        f"give over={least:.2g} or more, or leave it out for a rule on the slope",
+    )
+
+
+def bend_unit(rule: Any, step: float, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """Of a second difference over a step, per step squared; ``unit`` is the output's.
+
+    The output's unit per squared standard deviation, and no less than float32 resolves.
+    """
+    apart = deviations(step, rule.column, columns, scaling)
+    if RESOLUTION / apart**2 > LOOSEST:
+        least = _times(step, math.sqrt(RESOLUTION / LOOSEST) / apart)
+        raise KnowledgeError(
+            f"step={step:g} along {rule.column!r} cannot be resolved: outputs are computed in float32, "
+            f"and over so short a step a second difference is rounding; give step={least:.2g} or more"
+        )
+    per_square = unit / scaling.input_sd[columns.index(rule.column)] ** 2
+    return max(per_square, RESOLUTION * unit / step**2 / CHECK_TOLERANCE)
+
+
+def comparison_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """Of a comparison: shrinks where the two situations are close to each other everywhere.
+
+    Read at the ends and the middle of the columns' ranges.
+    """
+    low, high = np.array([columns.span(name) for name in columns.inputs]).T
+    rows = np.stack([low, 0.5 * (low + high), high])
+    apart = 0.0
+    for column in {*rule.set, *rule.against}:
+        here = rows[:, columns.index(column)]
+        try:
+            one, other = (
+                at_points(side[column], columns, rows, f"value of {column}")
+                if column in side
+                else here
+                for side in (rule.set, rule.against)
+            )
+        except KnowledgeError:
+            return unit
+        moved = float(np.max(np.abs(one - other)))
+        apart = max(apart, deviations(moved, column, columns, scaling))
+    if apart == 0:
+        return unit
+    return step_unit(
+        unit,
+        apart,
+        f"two situations {apart:.2g} standard deviations apart",
+        f"compare situations at least {RESOLUTION / LOOSEST:.2g} standard deviations of a column apart",
+    )
+
+
+def change_unit(unit: float, positions: Any, lag: int, columns: Columns) -> float:
+    """Of a change per step of a trajectory: shrinks where the training data change slowly."""
+    try:
+        values = columns.targets[:, np.array(positions)]
+    except NotKeptError:
+        return unit
+    if values.shape[1] <= lag:
+        return unit
+    change = (values[:, lag:] - values[:, :-lag]) / lag
+    typical = float(np.sqrt(np.mean(change**2))) / unit
+    return unit * min(1.0, max(typical / NORMAL_CHANGE, RESOLUTION / CHECK_TOLERANCE))
+
+
+def _times(step: float, factor: float) -> float:
+    """A little more, so that two digits of it suffice."""
+    return 1.05 * step * factor

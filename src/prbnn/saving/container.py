@@ -1,0 +1,135 @@
+"""The file itself: one safetensors file whose metadata holds the record, sealed by a checksum.
+
+Any reader of safetensors opens it. The checksum is of every byte but its own, so that a file that
+was cut short or changed is refused; it guards against accidents, and is no signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from prbnn.errors import ModelFileError
+from prbnn.system.strict_json import parse_json
+
+SCHEMA = 1
+KEY = "prbnn"
+BLANK = "0" * 64
+# the record is JSON within JSON, so its quotation marks are escaped
+SEAL = rb"\"file_sha256\": \""
+# how the header of every safetensors file begins, after its length
+START = b'{"'
+LARGEST_HEADER = 100_000_000
+
+Record = dict[str, Any]
+Tensors = Mapping[str, np.ndarray]
+
+
+def sealed(record: Record, tensors: Tensors) -> bytes:
+    """The bytes of a file: the same model, the same bytes."""
+    seal = {"file_sha256": BLANK}
+    text = json.dumps({**seal, "schema": SCHEMA, **record, **seal}, allow_nan=False)
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    blank = safetensors.numpy.save(arrays, {KEY: text})
+    start, end = _seal(blank)
+    return blank[:start] + hashlib.sha256(blank).hexdigest().encode() + blank[end:]
+
+
+def read(path: str | os.PathLike) -> tuple[Record, dict[str, np.ndarray]]:
+    """The record and the tensors of a file that is whole, and that this version understands."""
+    if Path(path).is_dir():
+        raise ModelFileError(f"{path} is a folder; give a file that model.save(path) has written")
+    with open(path, "rb") as file:
+        # a device may never end, so that what cannot be a model is not read to its end
+        start = file.read(len(START) + 8)
+        content = start + file.read() if start[8:] == START else start
+    return parse(path, content)
+
+
+def parse(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
+    """The same of bytes that were read already; errors call them ``path``."""
+    header = _header(path, content)
+    record = _record(path, header)
+    start, end = _seal(content)
+    digest = hashlib.sha256(memoryview(content)[:start])
+    digest.update(BLANK.encode())
+    digest.update(memoryview(content)[end:])
+    if digest.hexdigest().encode() != content[start:end]:
+        raise _damaged(path, content, header)
+    try:
+        return record, safetensors.numpy.load(content)
+    except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
+        raise ModelFileError(f"{path}: the tensors cannot be read: {error}") from error
+
+
+def _seal(content: bytes) -> tuple[int, int]:
+    """Where the checksum is; the record begins the file, and the checksum is at its beginning."""
+    start = content.find(SEAL) + len(SEAL)
+    return start, start + len(BLANK)
+
+
+def _header(path: str | os.PathLike, content: bytes) -> dict[str, Any]:
+    """What safetensors says of its tensors and metadata; anything else is no model."""
+    length = int.from_bytes(content[:8], "little")
+    if content[8:10] != START or length > LARGEST_HEADER:
+        pickled = content[:1] == b"\x80"
+        hint = ", and looks like a pickle, which prbnn never opens: it may run any code" * pickled
+        raise ModelFileError(
+            f"{path} is no prbnn model{hint}; give a file that model.save(path) has written"
+        )
+    if len(content) < 8 + length:
+        raise _cut_short(path, len(content), 8 + length)
+    try:
+        header = parse_json(content[8 : 8 + length])
+        return {name: dict(entry) for name, entry in header.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{path} is damaged: its header cannot be read ({error})") from error
+
+
+def _record(path: str | os.PathLike, header: dict[str, Any]) -> Record:
+    text = header.get("__metadata__", {}).get(KEY)
+    if text is None:
+        raise ModelFileError(
+            f"{path} holds tensors, but is no prbnn model: it has no record {KEY!r}"
+        )
+    try:
+        record = parse_json(text)
+        schema, version = int(record["schema"]), record["written_by"]["prbnn"]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelFileError(f"{path} is damaged: its record cannot be read ({error!r})") from error
+    if schema > SCHEMA:
+        raise ModelFileError(
+            f"{path} was written by a newer prbnn (version {version}, schema {schema}; this one "
+            f"reads up to {SCHEMA}): upgrade prbnn to open it"
+        )
+    return record
+
+
+def _damaged(path: str | os.PathLike, content: bytes, header: dict[str, Any]) -> ModelFileError:
+    """Whether bytes are missing or wrong, of a file that does not match its checksum."""
+    try:
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
+        expected = 8 + int.from_bytes(content[:8], "little") + max(ends)
+        if len(content) < expected:
+            return _cut_short(path, len(content), expected)
+    except (KeyError, TypeError, ValueError, IndexError):
+        pass
+    return ModelFileError(
+        f"{path} is damaged: its bytes do not match the checksum it carries; copy it again from where "
+        "it was saved"
+    )
+
+
+def _cut_short(path: str | os.PathLike, found: int, expected: int) -> ModelFileError:
+    return ModelFileError(
+        f"{path} was cut short: it has {found:,} bytes of at least {expected:,}; copy it again from "
+        "where it was saved"
+    )

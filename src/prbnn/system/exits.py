@@ -1,0 +1,41 @@
+"""Exit codes that mean something, and errors as one line instead of a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import typer
+
+from prbnn.errors import (
+    CertificateError,
+    DataError,
+    DivergedError,
+    InfeasibleError,
+    KnowledgeError,
+    ModelFileError,
+)
+from prbnn.system.terminal import echo
+
+BAD_INPUT, INFEASIBLE, DIVERGED = 2, 3, 4
+
+
+@contextmanager
+def telling() -> Generator[None]:
+    """Tell what went wrong on standard error, and leave: 2 bad input, 3 infeasible, 4 diverged."""
+    try:
+        yield
+    except InfeasibleError as error:
+        _leave(str(error), INFEASIBLE)
+    except DivergedError as error:
+        _leave(str(error), DIVERGED)
+    except (DataError, KnowledgeError, ModelFileError, CertificateError) as error:
+        _leave(str(error), BAD_INPUT)
+    except OSError as error:
+        told = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+        _leave(told, BAD_INPUT)
+
+
+def _leave(message: str, code: int) -> None:
+    echo(f"Error: {message}", err=True)
+    raise typer.Exit(code)

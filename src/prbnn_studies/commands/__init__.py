@@ -1,0 +1,1 @@
+"""`prbnn study`: one module per study command."""

@@ -1,0 +1,162 @@
+"""`prbnn study`: one command a study."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+study_app = typer.Typer(
+    help="Reproduce a study and print it beside published numbers.", no_args_is_help=True
+)
+
+
+@study_app.command()
+def simulation1(
+    engines: Annotated[
+        str, typer.Option(help="Engines to run, with commas between; all by default.")
+    ] = "bbb,dropout,svgd,ensemble,laplace,sghmc,nuts",
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
+        "simulation1.png"
+    ),
+) -> None:
+    """Simulation 1: every engine with and without knowledge, beside OC-BNN's published draws.
+
+    Example: prbnn study simulation1 --engines bbb,nuts --json records.json
+    """
+    from prbnn_studies.commands.simulation1 import study as run
+
+    run([name.strip() for name in engines.split(",")], json, out)
+
+
+@study_app.command()
+def simulation2(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How many data sets; the first is the paper's.")
+    ] = 1,
+    first: Annotated[int, typer.Option(min=0, help="Seed of the first data set.")] = 0,
+    engines: Annotated[
+        str, typer.Option(help="PR-BNN by these engines, with commas between, and nothing else.")
+    ] = "",
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
+        "simulation2.png"
+    ),
+) -> None:
+    """Simulation 2: BNN, fixed weights and PR-BNN, beside the paper's table.
+
+    Example: prbnn study simulation2 --seeds 10 --json records.json
+    """
+    from prbnn_studies.commands.simulation2 import study as run
+
+    run(seeds, first, [name.strip() for name in engines.split(",") if name.strip()], json, out)
+
+
+class UciTables(StrEnum):
+    """Which tables of the UCI study to run."""
+
+    both = "both"
+    uci = "uci"
+    knowledge = "knowledge"
+
+
+@study_app.command()
+def uci(
+    data: Annotated[Path, typer.Option(help="Folder that holds uci_splits, auto_mpg and airfoil.")],
+    sets: Annotated[
+        str | None, typer.Option(help="Names with commas between; all sets if left out.")
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, max=20, help="How many of the 20 splits.")] = 20,
+    engines: Annotated[
+        str, typer.Option(help="Engines, with commas between.")
+    ] = "bbb,ensemble,sghmc",
+    tables: Annotated[UciTables, typer.Option(help="Which tables to run.")] = UciTables.both,
+    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+) -> None:
+    """UCI regression on the standard splits, beside published numbers; and what knowledge adds.
+
+    Example: prbnn study uci --data data --sets yacht,boston --splits 2
+    """
+    from prbnn_studies.commands.uci import study as run
+
+    run(data, sets, splits, engines, tables.value, json)
+
+
+# fewer training flights than this teach nothing
+FEWEST_FLIGHTS = 10
+
+
+class LandingSource(StrEnum):
+    """Where the flights of the landing study come from."""
+
+    synthetic = "synthetic"
+    katl = "katl"
+    adsb = "adsb"
+
+
+@study_app.command()
+def landing(
+    source: Annotated[
+        LandingSource, typer.Option(help="Simulated flights, radar or ADS-B tracks.")
+    ] = LandingSource.synthetic,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that holds the tracks of katl or adsb.")
+    ] = None,
+    flights: Annotated[int, typer.Option(min=50, help="How many flights to simulate.")] = 7542,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated flights.")] = 0,
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of training flights, with commas between; 'all' is one.")
+    ] = "",
+    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("landing.png"),
+) -> None:
+    """Landing: the last seconds of an approach from those before, with and without knowledge.
+
+    Example: prbnn study landing --sizes 200,all --json records.json
+    """
+    from prbnn_studies.commands.landing import study as run
+
+    try:
+        wanted = [None if part.strip() == "all" else int(part) for part in sizes.split(",") if part]
+    except ValueError:
+        wanted = [0]
+    if any(size is not None and size < FEWEST_FLIGHTS for size in wanted):
+        raise typer.BadParameter(
+            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', with commas between; "
+            f"got {sizes!r}"
+        )
+    run(source.value, data, flights, seed, wanted or None, json, out)
+
+
+class SolarSource(StrEnum):
+    """Where the records of the solar study come from."""
+
+    plant = "plant"
+    csv = "csv"
+
+
+@study_app.command()
+def solar(
+    source: Annotated[
+        SolarSource, typer.Option(help="A simulated plant, or recorded ones.")
+    ] = SolarSource.plant,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that holds pv_pvops_sandia and pv_india_kaggle.")
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Of csv's training days, so many.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of plant, split and training.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("solar.png"),
+) -> None:
+    """Solar: AC power of an inverter that derates when hot, with and without knowledge.
+
+    Example: prbnn study solar --seed 1 --json records.json
+    """
+    from prbnn_studies.commands.solar import study as run
+
+    run(source.value, data, share, seed, json, out)

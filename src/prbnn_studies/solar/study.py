@@ -1,0 +1,184 @@
+"""The solar study: power of an inverter by a plain network and by one with knowledge."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from prbnn.assessment import metrics
+from prbnn.model.networks import MLP
+from prbnn_studies.solar.sources import Source
+
+MODELS = ("BNN", "PR-BNN")
+# minutes of the day, as in the paper: 9:30 to 17:00 and 10:00 to 14:00
+HOURS = {"daytime": (570, 1020), "peak": (600, 840)}
+NETWORK = MLP((64, 32))
+# what the estimators' own race takes on the simulated plant; a race costs more than the fit, and a
+# plain and a constrained network must not differ in it
+TEMPERING = 0.2
+# rows a step, and stored draws: enough for a CRPS to the percent, and more are more to check
+BATCH, DRAWS = 1024, 500
+# points of a rule's region at which a mean is tried, and draws of a plain network that are tried
+POINTS, TRIED = 1024, 200
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Errors of one model over one period, in min-max units of the training power."""
+
+    source: str
+    model: str
+    period: str
+    rows: int
+    mse: float
+    rmse: float
+    crps: float
+    training_rows: int
+    table: str = "errors"
+
+
+@dataclass(frozen=True)
+class Obedience:
+    """One rule: points of its region where the mean breaks it, and stored draws that break it at any."""
+
+    source: str
+    model: str
+    rule: str
+    violations_of_mean: int
+    share_of_draws_violating: float
+    points: int
+    training_rows: int
+    table: str = "rules"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One fit: its cells, its obedience, the mean on test rows, and how long it took."""
+
+    cells: list[Cell]
+    rules: list[Obedience]
+    mean: np.ndarray
+    model: Any
+    seconds: float
+
+
+def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
+    """The paper's network on the training rows.
+
+    With knowledge, again under more pressure where too few of the drawn functions obey it.
+    """
+    from prbnn.estimators.regressor import PRBNNRegressor
+
+    settings: dict[str, Any] = {
+        "network": NETWORK,
+        "tempering": TEMPERING,
+        "steps": source.steps,
+        "batch_size": BATCH,
+        "draws": DRAWS,
+        "verbose": False,
+        **options,
+    }
+    rows, power = source.table(source.train), source.power[source.train]
+    tries: list[dict[str, Any]] = [settings]
+    if knowledge and "rejection" not in options:
+        tries = [{**settings, "rejection": share} for share in source.rejections]
+    model: Any = None
+    for given in tries:
+        model = PRBNNRegressor(
+            knowledge=list(source.rules) if knowledge else [],
+            output_names=["power"],
+            categories=source.categories,
+            random_state=seed,
+            **given,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(rows, power)
+        if model.result_.status != "acceptance too low":
+            break
+    return model
+
+
+def run(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Outcome:
+    """Fit and measure on the test rows."""
+    began = time.perf_counter()
+    model = fit(source, knowledge, seed, **options)
+    seconds = time.perf_counter() - began
+    name = MODELS[knowledge]
+    table = source.table(source.test)
+    mean, samples = model.predict(table), model.sample(table)
+    return Outcome(
+        list(_cells(source, name, mean, samples)),
+        _obedience(source, name, model),
+        mean,
+        model,
+        seconds,
+    )
+
+
+def periods(source: Source) -> dict[str, np.ndarray]:
+    """Which test rows belong to which period; derated and normal where that is known."""
+    minute = source.minute[source.test]
+    found = {"all": np.ones(len(minute), bool)}
+    for name, (start, end) in HOURS.items():
+        found[name] = (minute >= start) & (minute < end)
+    if source.derated is not None:
+        derated = source.derated[source.test]
+        found |= {"derated": derated, "normal": ~derated}
+    return found
+
+
+def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> Iterator[Cell]:
+    scale = float(np.ptp(source.power[source.train]))
+    truth = source.power[source.test] / scale
+    mean, samples = mean / scale, samples / scale
+    for period, rows in periods(source).items():
+        if not rows.any():
+            continue
+        yield Cell(
+            source.name,
+            name,
+            period,
+            int(rows.sum()),
+            metrics.mse(truth[rows], mean[rows]),
+            metrics.rmse(truth[rows], mean[rows]),
+            metrics.crps(truth[rows], samples[:, rows]),
+            len(source.train),
+        )
+
+
+def _obedience(source: Source, name: str, model: Any) -> list[Obedience]:
+    """Every rule of the source, whether or not the model was told of it."""
+    if len(model.knowledge_report_):
+        found = [(r.points_broken_by_mean, r.stored_share) for r in model.knowledge_report_]
+    else:
+        posterior, rules = model.posterior_, list(source.rules)
+        shares = posterior.take(np.arange(min(TRIED, len(posterior)))).check(rules).broken()
+        found = zip(posterior.breaks_of_mean(rules, POINTS), shares.mean(axis=0), strict=True)
+    return [
+        Obedience(
+            source.name, name, rule.label, int(count), float(share), POINTS, len(source.train)
+        )
+        for rule, (count, share) in zip(source.rules, found, strict=True)
+    ]
+
+
+def study(
+    source: Source, say: Callable[[str], None], seed: int = 0, **options: Any
+) -> tuple[Outcome, Outcome]:
+    """The plain network, then the one with knowledge."""
+    pair = []
+    for knowledge in (False, True):
+        say(f"{source.name}, {len(source.train):,} rows, {MODELS[knowledge]}")
+        pair.append(run(source, knowledge, seed, **options))
+    return pair[0], pair[1]
+
+
+def as_records(found: Sequence[Cell | Obedience]) -> list[dict[str, Any]]:
+    """Plain records for a file."""
+    return [asdict(record) for record in found]

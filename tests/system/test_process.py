@@ -1,0 +1,82 @@
+"""A forked child refuses to compute, with the remedy, where it would hang; other children compute."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prbnn import ForkedError
+from prbnn.system.process import computing
+
+PARENT = """
+import os, signal, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import prbnn
+from prbnn import AtLeast, MLP, PRBNNRegressor
+
+x = np.linspace(0, 1, 12)[:, None]
+model = PRBNNRegressor(
+    MLP((2,)), [AtLeast(0).soft(1.0)], tempering=0.2, steps=5, draws=5, random_state=0
+)
+{before}
+child = os.fork()
+if child == 0:
+    # ends a child that hangs, whatever it waits for
+    signal.alarm(60)
+    calls = {{
+        "predict": lambda: model.predict(x),
+        "fit": lambda: model.fit(x, x.ravel()),
+        "certify": lambda: model.certify(1.0),
+        "load": lambda: prbnn.load("nowhere.prbnn"),
+    }}
+    for name in {asked}:
+        try:
+            calls[name]()
+            print(name, "computed", flush=True)
+        except RuntimeError as error:
+            print(name, "refused", "spawn" in str(error) and "loky" in str(error), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+if {before!r}:
+    print("parent", model.predict(x).shape, flush=True)
+"""
+
+
+def forked(before: str, asked: list[str]) -> list[str]:
+    """What a forked child says; a child that hangs is ended, and fails the test."""
+    source = str(Path(__file__).parents[2] / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT.format(before=before, asked=asked)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_after_a_fit_refuses_to_compute() -> None:
+    found = forked("model.fit(x, x.ravel())", ["predict", "fit", "certify", "load"])
+    refused = [f"{name} refused True" for name in ("predict", "fit", "certify", "load")]
+    assert found == [*refused, "parent (12,)"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_before_any_computation_computes() -> None:
+    assert forked("", ["fit", "predict"]) == ["fit computed", "predict computed"]
+
+
+def test_the_process_that_computed_first_goes_on(monkeypatch) -> None:
+    computing()
+    computing()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ForkedError, match=r"get_context\('spawn'\)"):
+        computing()
