@@ -75,8 +75,8 @@ RULES: list[Rule] = [
 STRENGTHS = {
     "soft": lambda rule: rule.soft(3.0),
     "prior": lambda rule: rule.in_prior(3.0),
-    "share": lambda rule: rule.hard(),
-    "hard": lambda rule: rule.hard(0.5),
+    "hard": lambda rule: rule.hard(),
+    "hard with a tolerance": lambda rule: rule.hard(0.5),
     "probable functions": lambda rule: rule.probably(0.6),
     "probable points": lambda rule: rule.probably(0.6, of="points"),
     "average": lambda rule: rule.on_average(-50),

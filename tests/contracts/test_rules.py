@@ -877,8 +877,8 @@ def test_declarations_print_what_they_hold(case: Case) -> None:
 STRENGTHS: list[tuple[Callable[[Rule], Rule], Any, str]] = [
     (lambda rule: rule.soft(3.0), Soft(3.0, 1.0), "soft"),
     (lambda rule: rule.soft(3.0, power=2), Soft(3.0, 2), "soft"),
-    (lambda rule: rule.hard(), Hard(None), "share"),
-    (lambda rule: rule.hard(0.1), Hard(0.1), "hard"),
+    (lambda rule: rule.hard(), Hard(None), "hard"),
+    (lambda rule: rule.hard(0.1), Hard(0.1), "hard with a tolerance"),
     (lambda rule: rule.probably(0.9), Probable(0.9, "functions"), "probable functions"),
     (lambda rule: rule.probably(0.9, of="points"), Probable(0.9, "points"), "probable points"),
     (lambda rule: rule.on_average(), OnAverage(0.0), "average"),

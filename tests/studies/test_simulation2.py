@@ -68,7 +68,7 @@ def test_engines_keep_the_hard_rules_and_choose_their_own_tempering(monkeypatch)
     assert [record.method for record in records] == methods
     assert asked == [(methods[0], "auto", "bbb"), (methods[1], "auto", "nuts")]
     hard = [rule.strength.kind for rule in simulation.knowledge(methods[1])]
-    assert hard == ["share"] * 3
+    assert hard == ["hard"] * 3
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from prbnn.errors import DataError, nearest, shortened
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["number", "yes/no", "category", "date", "left out"]
+ColumnKind = Literal["number", "yes/no", "category", "date", "left out"]
 Missing = Literal["error", "drop", "impute"]
 T = TypeVar("T")
 # more texts than this are names of rows, not categories
@@ -37,7 +37,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     values: tuple[str, ...] = ()
     format: str = ""
     fill: float | str | None = None

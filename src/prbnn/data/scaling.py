@@ -9,7 +9,7 @@ import numpy as np
 
 from prbnn.data.layout import Layout
 
-Kind = Literal["standard", "minmax", "none"]
+ScalingKind = Literal["standard", "minmax", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Scaling:
     output_scale: np.ndarray
     input_sd: np.ndarray
     output_sd: np.ndarray
-    kind: Kind = "none"
+    kind: ScalingKind = "none"
 
     def for_inputs_alone(self) -> Scaling:
         """The same, with outputs left in the user's units."""
@@ -50,7 +50,7 @@ class Scaling:
 
 
 def scaling_of(
-    x: np.ndarray, y: np.ndarray, kind: Kind = "standard", weight: np.ndarray | None = None
+    x: np.ndarray, y: np.ndarray, kind: ScalingKind = "standard", weight: np.ndarray | None = None
 ) -> Scaling:
     """Read a scaling off the training data; a row of weight 2 counts as two rows.
 
@@ -65,7 +65,7 @@ def scaling_of(
 
 
 def sequence_scaling(
-    layout: Layout, x: np.ndarray, y: np.ndarray, kind: Kind = "minmax"
+    layout: Layout, x: np.ndarray, y: np.ndarray, kind: ScalingKind = "minmax"
 ) -> Scaling:
     """One shift and scale a variable, the same at every step, observed or ahead.
 
@@ -92,7 +92,7 @@ def sequence_scaling(
 
 
 def _columns(
-    values: np.ndarray, kind: Kind, weight: np.ndarray | None
+    values: np.ndarray, kind: ScalingKind, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     width = values.shape[1]
     mean = np.average(values, axis=0, weights=weight)

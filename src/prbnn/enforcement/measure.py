@@ -55,19 +55,21 @@ def measure(
 
     def one(kind: Kind, found: Array, weights: Array | None, softest: Array) -> Measured:
         score = trainable(found)
-        short = score - inside if kind == "share" else score
+        short = score - inside if kind == Kind.HARD else score
         heat = None
         if worst is not None:
-            heat = jnp.maximum(-jnp.min(short, axis=1), 0) if kind == "share" else jnp.zeros(width)
+            heat = (
+                jnp.maximum(-jnp.min(short, axis=1), 0) if kind == Kind.HARD else jnp.zeros(width)
+            )
         if kind.startswith("probable"):
-            axis = None if kind == "probable functions" else 1
+            axis = None if kind == Kind.FUNCTIONS else 1
             counted, strict = jnp.min(score, axis), breaks(lowest(found, axis), CHECK_TOLERANCE)
             broken = jnp.mean(strict.astype(score.dtype))
             sharp = softest == 0
             surrogate = jnp.mean(jax.nn.sigmoid(-counted / jnp.where(sharp, 1.0, softest)))
             value = -jnp.where(sharp, broken, surrogate)
             return Measured(value, broken, jnp.mean(jnp.maximum(-counted, 0)), heat)
-        clipped = score if kind == "average" else jnp.minimum(short, 0)
+        clipped = score if kind == Kind.AVERAGE else jnp.minimum(short, 0)
         at_points = jnp.mean(clipped, axis=1) if weights is None else clipped @ weights
         broken = breaks(lowest(found), CHECK_TOLERANCE).astype(score.dtype)
         return Measured(jnp.mean(at_points), broken, jnp.maximum(-jnp.min(score), 0), heat)

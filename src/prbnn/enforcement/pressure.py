@@ -126,7 +126,7 @@ class Enforcement(eqx.Module):
     def init(self) -> State:
         """Duals that follow a share start at one nat per row and unit; the others at nothing."""
         zeros = jnp.zeros(len(self.kinds))
-        dual = jnp.where(self._is("share"), self.scale, 0.0)
+        dual = jnp.where(self._is(Kind.HARD), self.scale, 0.0)
         state = State(
             dual=dual,
             mean_f=zeros,
@@ -152,7 +152,7 @@ class Enforcement(eqx.Module):
 
     @property
     def _lagrangian(self) -> np.ndarray:
-        return self._is("hard", "average", "probable functions", "probable points")
+        return self._is(Kind.TOLERANT, Kind.AVERAGE, Kind.FUNCTIONS, Kind.POINTS)
 
     def pressure(self, state: State, warmed: Array | float = 1.0) -> Float[Array, " rules"]:
         """Nats per unit of f, for the next step.
@@ -167,7 +167,7 @@ class Enforcement(eqx.Module):
         found = self.active * self._pressure(state, dual)
         if not self.gradual:
             return found
-        return jnp.where(self._is("soft", "prior"), jnp.minimum(warmed, 1.0) * found, found)
+        return jnp.where(self._is(Kind.SOFT, Kind.PRIOR), jnp.minimum(warmed, 1.0) * found, found)
 
     def _pressure(self, state: State, dual: Array) -> Float[Array, " rules"]:
         slack = jnp.maximum(-state.mean_f, 0.0)
@@ -176,8 +176,8 @@ class Enforcement(eqx.Module):
             * self.power
             * jnp.where(self.power == 1, 1.0, slack ** jnp.maximum(self.power - 1, 1e-6))
         )
-        found = jnp.where(self._is("prior"), self.tempering * self.weight, dual)
-        return jnp.where(self._is("soft"), soft, found)
+        found = jnp.where(self._is(Kind.PRIOR), self.tempering * self.weight, dual)
+        return jnp.where(self._is(Kind.SOFT), soft, found)
 
     def _newton(self, state: State) -> Float[Array, " rules"]:
         """The step of the dual that a Newton method would take."""
@@ -202,7 +202,7 @@ class Enforcement(eqx.Module):
 
     def stalling(self, state: State) -> Array:
         """Rules on a share on the way there: time to ask whether they can hold together at all."""
-        return (state.stalled >= self.patience * 2 / 3) & ~self._is("hard", "average")
+        return (state.stalled >= self.patience * 2 / 3) & ~self._is(Kind.TOLERANT, Kind.AVERAGE)
 
     @property
     def patience(self) -> int:
@@ -211,7 +211,7 @@ class Enforcement(eqx.Module):
 
     def _gap(self, state: State) -> Float[Array, " rules"]:
         """How far the constrained mean is above its bound; for probable, the strict frequency's."""
-        strict = self._is("probable functions", "probable points")
+        strict = self._is(Kind.FUNCTIONS, Kind.POINTS)
         return jnp.where(strict, -state.share, state.mean_f) - self.bound
 
     def update(
@@ -241,8 +241,8 @@ class Enforcement(eqx.Module):
             depth=state.depth + quick * (jnp.mean(measured.depth, axis=0) - state.depth),
         )
         moves = (step > warmup) & ~jnp.asarray(frozen) & (position == self.block - 1)
-        floor = jnp.where(self._is("hard"), self.bound**2, 0.0) + 1e-10
-        kept = self._is("hard", "average") & (step > warmup) & (self.block == 1)
+        floor = jnp.where(self._is(Kind.TOLERANT), self.bound**2, 0.0) + 1e-10
+        kept = self._is(Kind.TOLERANT, Kind.AVERAGE) & (step > warmup) & (self.block == 1)
         penalty = jnp.maximum(
             self.tempering / (state.variance_f + floor),
             jnp.where(kept, FORGETTING * state.penalty, 0.0),
@@ -267,16 +267,16 @@ class Enforcement(eqx.Module):
         """Between blocks take the new dual; once frozen, a share's is its average over the last ones."""
         blocks = state.step / self.block
         smooth = state.smooth + (state.dual - state.smooth) * jnp.minimum(1.0, 4 / blocks)
-        smooth = jnp.where(moves & self._is("share"), smooth, state.smooth)
-        smooth = jnp.where(self._is("share"), smooth, state.dual)
+        smooth = jnp.where(moves & self._is(Kind.HARD), smooth, state.smooth)
+        smooth = jnp.where(self._is(Kind.HARD), smooth, state.dual)
         held = jnp.where(moves, self._pressure(state, state.dual), state.held)
-        soft = self._is("soft")
+        soft = self._is(Kind.SOFT)
         kept = jnp.where(soft, held, self._pressure(state, smooth))
         return state._replace(smooth=smooth, held=jnp.where(frozen, kept, held))
 
     def _variance(self, state: State, measured: Measured) -> Float[Array, " rules"]:
         """Over draws, of what the dual's gap is made of: f, or the strict verdict."""
-        strict = self._is("probable functions", "probable points")
+        strict = self._is(Kind.FUNCTIONS, Kind.POINTS)
         found = jnp.where(strict, measured.broken, measured.f)
         if self.block == 1:
             return jnp.var(found, axis=0)
@@ -305,7 +305,7 @@ class Enforcement(eqx.Module):
         largest = LARGEST_SHARE_DUAL * self.scale
         rate = SHARE_RATE if self.block == 1 else SHARE_STEP
         dual = jnp.minimum(state.dual * jnp.exp(rate * excess), largest)
-        return state._replace(dual=jnp.where(self._is("share") & moves, dual, state.dual))
+        return state._replace(dual=jnp.where(self._is(Kind.HARD) & moves, dual, state.dual))
 
     def _lagrangian_update(self, state: State, moves: Array) -> State:
         if not self._lagrangian.any():
@@ -317,7 +317,7 @@ class Enforcement(eqx.Module):
         # far more pressure than a probable rule needs leaves a share of 0, which says little of how
         # far to go back; so it falls as a share rule's does
         eased = 0.3 * state.dual * jnp.clip(self._gap(state) / self.bound, -1.0, 0.0)
-        strict = self._is("probable functions", "probable points")
+        strict = self._is(Kind.FUNCTIONS, Kind.POINTS)
         change = jnp.where(strict & (eased < 0), jnp.minimum(change, eased), change)
         dual = jnp.clip(state.dual + change / RESPONSE, 0.0, LARGEST * self.scale)
         return state._replace(dual=jnp.where(self._lagrangian & moves, dual, state.dual))
@@ -335,9 +335,9 @@ class Enforcement(eqx.Module):
             return state
         block = state.block._replace(f=state.block.f.at[position].set(measured.f))
         kinds = Kinds(
-            self._is("average"),
-            self._is("hard"),
-            self._is("probable functions", "probable points"),
+            self._is(Kind.AVERAGE),
+            self._is(Kind.TOLERANT),
+            self._is(Kind.FUNCTIONS, Kind.POINTS),
         )
         settles = jnp.asarray(sharp) | ~kinds.probability
         change, moved = newton(
@@ -355,7 +355,7 @@ class Enforcement(eqx.Module):
         if fewer break it, less deeply, or at fewer points. A stall before pressure has had its say is
         none: looking goes on, and what looked better for a while is no longer the measure.
         """
-        strict, share = self._is("probable functions", "probable points"), self._is("share")
+        strict, share = self._is(Kind.FUNCTIONS, Kind.POINTS), self._is(Kind.HARD)
         violation = jnp.maximum(0.0, -self._gap(state)) + jnp.where(strict, state.depth, 0.0)
         noise = 3 * jnp.sqrt(state.variance_f / (draws * MEMORY))
         matters = jnp.where(
@@ -371,7 +371,7 @@ class Enforcement(eqx.Module):
         stalled = jnp.where(same, state.stalled + 1, 0.0)
         unfounded = (stalled >= self.patience) & ~self._pressed_enough(state, violation)
         every = LOOK_EVERY if self.block == 1 else self.block
-        looks = looking & (state.step % every == 0) & ~self._is("soft", "prior")
+        looks = looking & (state.step % every == 0) & ~self._is(Kind.SOFT, Kind.PRIOR)
         worst = jnp.where(unfounded, jnp.maximum(state.reference, signs), state.reference)
         return state._replace(
             reference=jnp.where(looks, jnp.where(same, worst, signs), state.reference),
@@ -382,7 +382,7 @@ class Enforcement(eqx.Module):
     def _pressed_enough(self, state: State, violation: Array) -> Array:
         """Whether a rule that can be mended would have answered to so much pressure."""
         end = NEAR_THE_END * LARGEST_SHARE_DUAL * self.scale
-        mean = self._is("hard", "average")
+        mean = self._is(Kind.TOLERANT, Kind.AVERAGE)
         return jnp.where(mean, state.pushed >= ENOUGH * violation, state.dual >= end)
 
 
@@ -399,7 +399,7 @@ def enforcement_of(
     searched: bool = False,
 ) -> Enforcement:
     """Read the strengths off the rules; users state them in their own units."""
-    count = max(1, sum(rule.strength.kind == "share" for rule in rules))
+    count = max(1, sum(rule.strength.kind == Kind.HARD for rule in rules))
     bound, weight, power = np.zeros(len(rules)), np.zeros(len(rules)), np.ones(len(rules))
     for place, (rule, unit) in enumerate(zip(rules, units, strict=True)):
         match rule.strength:

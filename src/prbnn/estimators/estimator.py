@@ -19,7 +19,7 @@ from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import ROWS, certify
 from prbnn.data.frames import is_named, read_inputs, read_weights
 from prbnn.data.layout import Layout
-from prbnn.data.scaling import Kind
+from prbnn.data.scaling import ScalingKind
 from prbnn.errors import DataError, DivergedError, InfeasibleError
 from prbnn.fitting.fit import train
 from prbnn.fitting.prepare import Enforce, Settings, Task, check_count, engine_of, prepare
@@ -34,6 +34,7 @@ from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Kind
 from prbnn.saving.writing import content_of
 from prbnn.system.disk import write_whole
 
@@ -56,7 +57,7 @@ class Estimator(BaseEstimator):
         inference: str | Engine | None = "bbb",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
-        scaling: Kind = "minmax",
+        scaling: ScalingKind = "minmax",
         steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,
@@ -222,7 +223,7 @@ class Estimator(BaseEstimator):
         places = [
             place
             for place, rule in enumerate(solution.rules)
-            if rule.strength.kind == "share" and rule.label not in met
+            if rule.strength.kind == Kind.HARD and rule.label not in met
         ]
         hard = [solution.rules[place] for place in places]
         check = raw.check(solution.rules)
@@ -355,7 +356,7 @@ def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, R
     """The proved draws; where there are none, the raw ones, and that is said."""
     if proof.complete:
         return proof.posterior, None
-    names = tuple(rule.label for rule in solution.rules if rule.strength.kind == "share")
+    names = tuple(rule.label for rule in solution.rules if rule.strength.kind == Kind.HARD)
     message = (
         f"{len(proof.posterior)} of {wanted} draws proved to obey {' and '.join(map(repr, names))} "
         "before the time for proofs ended; give more (prove=600), more steps, or a margin"
@@ -374,7 +375,7 @@ def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
     )
     if not missed:
         named = [rule for rule in solution.rules if rule.label in solution.result.rules]
-        averages = named and all(rule.strength.kind != "share" for rule in named)
+        averages = named and all(rule.strength.kind != Kind.HARD for rule in named)
         return Result("converged") if averages else None
     names = " and ".join(map(repr, missed))
     message = f"{names} not met when checked densely; give more steps or points"

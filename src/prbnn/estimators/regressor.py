@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from prbnn.data.scaling import Kind
+from prbnn.data.scaling import ScalingKind
 from prbnn.estimators.estimator import Estimator, likelihood_of, one_column
 from prbnn.fitting.prepare import Enforce
 from prbnn.inference.engine import Engine
@@ -86,7 +86,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         likelihood: Likelihood | None = None,
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
-        scaling: Kind = "minmax",
+        scaling: ScalingKind = "minmax",
         steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from prbnn.data.scaling import Kind
+from prbnn.data.scaling import ScalingKind
 from prbnn.data.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
 from prbnn.errors import DataError
 from prbnn.estimators.estimator import Estimator, likelihood_of
@@ -85,7 +85,7 @@ class PRBNNSequenceRegressor(Estimator):
         likelihood: Likelihood | None = None,
         prior: Prior | None = None,
         tempering: float = 0.1,
-        scaling: Kind = "minmax",
+        scaling: ScalingKind = "minmax",
         steps: int | None = None,
         batch_size: int | None = 128,
         points: int = 32,

@@ -14,6 +14,7 @@ from prbnn.fitting.fit import FittedTask
 from prbnn.fitting.outcome import contradictions
 from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import Solution
+from prbnn.rules.strengths import Kind
 
 
 def smallest_conflict(
@@ -43,7 +44,9 @@ def smallest_conflict(
     found = contradictions(task)
     if found:
         return min((clash.rules for clash in found), key=len)
-    rules = [k for k, rule in enumerate(task.rules) if rule.strength.kind not in ("soft", "prior")]
+    rules = [
+        k for k, rule in enumerate(task.rules) if rule.strength.kind not in (Kind.SOFT, Kind.PRIOR)
+    ]
 
     def clash(sets: Sequence[Collection[int]]) -> list[bool]:
         """Which sets of rules are infeasible; equally many fits at a time, so one program does."""

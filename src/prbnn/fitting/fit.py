@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.data.scaling import Kind
+from prbnn.data.scaling import ScalingKind
 from prbnn.enforcement.pressure import Enforcement
 from prbnn.fitting.interruption import asked
 from prbnn.fitting.loop import Carry, Data, Means, Plan, begin, run_chunk
@@ -36,6 +36,7 @@ from prbnn.model.priors import Normal, Prior
 from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Kind
 from prbnn.system.process import computing
 
 RAW_DRAWS = 1000
@@ -57,7 +58,7 @@ def fit(
     likelihood: Likelihood | None = None,
     prior: Prior | None = None,
     tempering: float = 1.0,
-    scaling: Kind = "none",
+    scaling: ScalingKind = "none",
     steps: int | None = None,
     batch_size: int | None = None,
     points: int = 64,
@@ -245,7 +246,9 @@ def _warmup(task: Task, steps: int) -> int:
     """Steps before duals move: a Newton step needs draws that already have their spread."""
     if task.engine.block > 1:
         return max(2 * task.engine.block, steps // 8)
-    newton = any(rule.strength.kind not in ("soft", "prior", "share") for rule in task.rules)
+    newton = any(
+        rule.strength.kind not in (Kind.SOFT, Kind.PRIOR, Kind.HARD) for rule in task.rules
+    )
     return max(1, min(1000, steps // 5) if newton else min(200, steps // 10))
 
 

@@ -12,7 +12,7 @@ from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import History, Result
 from prbnn.posterior.diagnostics import FEWEST_DRAWS, Diagnostics, effective_draws
 from prbnn.rules.conflicts.finding import Conflict, conflicts
-from prbnn.rules.strengths import Hard
+from prbnn.rules.strengths import Hard, Kind
 
 # (step, averages over the block of steps that ended there)
 Record = list[tuple[int, Means]]
@@ -203,7 +203,7 @@ def _shown(task: Task, carry: Carry, record: Record) -> Shown:
     functions = float(tail[-1][1].functions)
     seen = task.engine.chunk * len(tail) * functions
     f = np.mean([means.f for _, means in tail], axis=0)
-    chance = np.isin(_kinds(task), ("probable functions", "probable points"))
+    chance = np.isin(_kinds(task), (Kind.FUNCTIONS, Kind.POINTS))
     variance = np.asarray(carry.enforcement.variance_f, float)
     # members are the same functions at every step
     worth = np.full(len(task.rules), seen if task.engine.endless else functions)
@@ -223,10 +223,10 @@ def _missed(task: Task, shown: Shown) -> np.ndarray:
     """Which rules are not met, Monte Carlo error allowed for."""
     kinds = _kinds(task)
     bound = np.asarray(task.enforcement.bound, float)
-    slack = np.where(kinds == "average", AVERAGE_SLACK, RELATIVE_SLACK * np.abs(bound))
+    slack = np.where(kinds == Kind.AVERAGE, AVERAGE_SLACK, RELATIVE_SLACK * np.abs(bound))
     short = shown.value < bound - slack - 3 * shown.error - 1e-6
     often = shown.broken > 3 * np.asarray(task.enforcement.target, float)
-    missed = np.where(kinds == "share", often, short & _priced(kinds))
+    missed = np.where(kinds == Kind.HARD, often, short & _priced(kinds))
     return missed & (np.asarray(task.enforcement.active) > 0)
 
 
@@ -234,7 +234,7 @@ def _pressing(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
     """Which duals tilt the posterior by more than a little of the spread of what they bound."""
     kinds = _kinds(task)
     # where no draw breaks a rule its spread is not seen, but its dual may well be too large
-    unseen = np.where(kinds == "average", 0.0, np.abs(np.asarray(task.enforcement.bound, float)))
+    unseen = np.where(kinds == Kind.AVERAGE, 0.0, np.abs(np.asarray(task.enforcement.bound, float)))
     spread = np.maximum(np.sqrt(shown.variance), unseen)
     tilts = np.asarray(carry.enforcement.dual, float) * spread > NEGLIGIBLE * task.tempering
     return tilts & _priced(kinds) & (np.asarray(task.enforcement.active) > 0)
@@ -248,7 +248,7 @@ def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
     """
     bound = np.asarray(task.enforcement.bound, float)
     moved = np.asarray(carry.enforcement.dual, float) * shown.variance / task.tempering
-    average = _kinds(task) == "average"
+    average = _kinds(task) == Kind.AVERAGE
     most = np.minimum(DUAL_SLACK * moved, SPREAD_SLACK * np.sqrt(shown.variance))
     slack = np.where(average, most, RELATIVE_SLACK * np.abs(bound))
     return np.abs(shown.value - bound) > slack + 2 * shown.error + 1e-6
@@ -258,7 +258,7 @@ def _vague(task: Task, shown: Shown) -> np.ndarray:
     """Which mean violations and frequencies rest on too few draws to be known."""
     bound = np.asarray(task.enforcement.bound, float)
     error = np.sqrt(shown.variance / shown.worth)
-    return (_kinds(task) != "average") & (bound < 0) & (error > VAGUE * np.abs(bound))
+    return (_kinds(task) != Kind.AVERAGE) & (bound < 0) & (error > VAGUE * np.abs(bound))
 
 
 def _kinds(task: Task) -> np.ndarray:
@@ -267,7 +267,7 @@ def _kinds(task: Task) -> np.ndarray:
 
 def _priced(kinds: np.ndarray) -> np.ndarray:
     """Which strengths bound a mean or a probability by a dual."""
-    return np.isin(kinds, ("hard", "average", "probable functions", "probable points"))
+    return np.isin(kinds, (Kind.TOLERANT, Kind.AVERAGE, Kind.FUNCTIONS, Kind.POINTS))
 
 
 def _quoted(rules: Sequence[str]) -> str:

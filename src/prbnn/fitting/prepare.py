@@ -22,7 +22,7 @@ from prbnn.data.frames import (
     read_weights,
 )
 from prbnn.data.layout import Layout
-from prbnn.data.scaling import Kind, Scaling, scaling_of, sequence_scaling
+from prbnn.data.scaling import Scaling, ScalingKind, scaling_of, sequence_scaling
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
 from prbnn.errors import DataError, KnowledgeError, is_number, nearest
 from prbnn.fitting.loop import Data, pad, worst_points
@@ -39,6 +39,7 @@ from prbnn.model.priors import Prior
 from prbnn.model.recurrent import over
 from prbnn.rules.base import Rule, named
 from prbnn.rules.scoring.binding import bind_all
+from prbnn.rules.strengths import Kind
 from prbnn.system.process import computing
 
 # how hard rules are kept: by pressure and rejection, or by the network's own form
@@ -121,7 +122,7 @@ def prepare(
     likelihood: Likelihood,
     prior: Prior,
     tempering: float,
-    scaling: Kind,
+    scaling: ScalingKind,
     points: int,
     rejection: float | None,
     sample_weight: Any,
@@ -253,10 +254,10 @@ def _points(rules: Sequence[Rule], points: int, table: Columns, engine: Engine) 
     Nor from points that stay the same from step to step, as a density needs them to.
     """
     kinds = {rule.strength.kind for rule in rules}
-    if "probable functions" in kinds:
+    if Kind.FUNCTIONS in kinds:
         return max(points, FUNCTION_POINTS)
     surface = len(table.inputs) > 1 and table.layout is None
-    many = "share" in kinds and (surface or engine.full_batch)
+    many = Kind.HARD in kinds and (surface or engine.full_batch)
     return max(points, SURFACE_POINTS) if many else points
 
 

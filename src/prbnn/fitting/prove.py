@@ -18,6 +18,7 @@ from prbnn.inference.engine import Engine
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Kind
 
 SECONDS = 300.0
 # where fewer of the draws that passed the check at points are proved, training goes on
@@ -45,7 +46,7 @@ def prove(
     draws. Where most are, counterexamples join the points of their rules and training goes on.
     """
     met = built_in(solution.posterior.network)
-    hard = [rule for rule in solution.rules if rule.strength.kind == "share"]
+    hard = [rule for rule in solution.rules if rule.strength.kind == Kind.HARD]
     rules = [rule for rule in hard if rule.label not in met]
     if not rules:
         return solution

@@ -14,18 +14,18 @@ from prbnn.inference.problem import Batch, Problem
 from prbnn.rules.strengths import Kind
 
 ALL_KINDS: tuple[Kind, ...] = (
-    "soft",
-    "prior",
-    "share",
-    "hard",
-    "probable functions",
-    "probable points",
-    "average",
+    Kind.SOFT,
+    Kind.PRIOR,
+    Kind.HARD,
+    Kind.TOLERANT,
+    Kind.FUNCTIONS,
+    Kind.POINTS,
+    Kind.AVERAGE,
 )
 
 
 # what engines that follow slopes honour, and say of the rest
-WITH_SLOPES: tuple[Kind, ...] = ("soft", "prior", "share", "hard", "average")
+WITH_SLOPES: tuple[Kind, ...] = (Kind.SOFT, Kind.PRIOR, Kind.HARD, Kind.TOLERANT, Kind.AVERAGE)
 NEEDS_SLOPES = (
     "it follows slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
 )

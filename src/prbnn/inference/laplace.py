@@ -44,7 +44,7 @@ class Laplace(Engine):
 
     name: ClassVar[str] = "laplace"
     steps: ClassVar[int] = 4000
-    honours: ClassVar[tuple[Kind, ...]] = ("soft", "prior", "share")
+    honours: ClassVar[tuple[Kind, ...]] = (Kind.SOFT, Kind.PRIOR, Kind.HARD)
     instead: ClassVar[str] = (
         "training sees the most probable function only, not an average over draws: use .soft(weight) "
         "or .hard() (draws that break it are rejected), or inference='bbb'"

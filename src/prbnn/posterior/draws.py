@@ -531,7 +531,7 @@ def _violated(model: tuple, draws: Array, knowledge: BoundKnowledge) -> Array:
         return each_rule(knowledge.scored(drawn), below)
 
     def below(kind: Kind, score: Array, weights: Array | None) -> Array:
-        short = score - inside if kind == "share" else score
+        short = score - inside if kind == Kind.HARD else score
         # where a function is flat, its slope is 0 but for rounding
         found = breaks(short, CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)

@@ -26,6 +26,7 @@ from prbnn.report.tables import (
 )
 from prbnn.report.verdict import Mood, headline, tiles, verdict
 from prbnn.report.wording import counted, percent, with_unit
+from prbnn.rules.strengths import Kind
 from prbnn.system.disk import write_whole
 
 __all__ = ["Subject", "html_page", "write_report"]
@@ -232,7 +233,7 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
 
 def _no_prices(subject: Subject) -> str:
     """Which of the two columns' numbers cannot be reckoned with."""
-    if len(subject.column_names) < 2 or all(r.strength.kind != "share" for r in subject.rules):
+    if len(subject.column_names) < 2 or all(r.strength.kind != Kind.HARD for r in subject.rules):
         return ""
     return (
         " Of a hard rule without a tolerance they are on the points where it is hardest to keep, not "

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from prbnn.errors import KnowledgeError, is_number
 
-# "share" is hard without a stated tolerance: the share of functions that break it is held down
-Kind = Literal["soft", "prior", "share", "hard", "probable functions", "probable points", "average"]
+
+class Kind(StrEnum):
+    """How a strength is measured and enforced.
+
+    - SOFT: a price per unit of mean violation
+    - PRIOR: a factor of the prior
+    - HARD: no tolerance; the fraction of drawn functions that break the rule is held down
+    - TOLERANT: hard with a stated tolerance of the mean violation
+    - FUNCTIONS, POINTS: a fraction of at least p of drawn functions, or of points, obeys
+    - AVERAGE: a bound on the mean of the unclipped score
+    """
+
+    SOFT = "soft"
+    PRIOR = "prior"
+    HARD = "hard"
+    TOLERANT = "hard with a tolerance"
+    FUNCTIONS = "probable functions"
+    POINTS = "probable points"
+    AVERAGE = "average"
 
 
 @dataclass(frozen=True)
@@ -21,7 +39,7 @@ class Soft:
     @property
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
-        return "soft"
+        return Kind.SOFT
 
     def __post_init__(self) -> None:
         if not (is_number(self.weight) and 0 < self.weight < float("inf")):
@@ -44,7 +62,7 @@ class InPrior:
     @property
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
-        return "prior"
+        return Kind.PRIOR
 
     def __post_init__(self) -> None:
         if not (is_number(self.weight) and 0 < self.weight < float("inf")):
@@ -63,7 +81,7 @@ class Hard:
     @property
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
-        return "share" if self.tolerance is None else "hard"
+        return Kind.HARD if self.tolerance is None else Kind.TOLERANT
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and not (is_number(self.tolerance) and self.tolerance >= 0):
@@ -86,7 +104,7 @@ class Probable:
     @property
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
-        return "probable functions" if self.of == "functions" else "probable points"
+        return Kind.FUNCTIONS if self.of == "functions" else Kind.POINTS
 
     def __post_init__(self) -> None:
         if not (is_number(self.p) and 0 < self.p < 1):
@@ -113,7 +131,7 @@ class OnAverage:
     @property
     def kind(self) -> Kind:
         """How this strength is measured and enforced."""
-        return "average"
+        return Kind.AVERAGE
 
     def __post_init__(self) -> None:
         if not (is_number(self.bound) and abs(self.bound) < float("inf")):

@@ -29,7 +29,7 @@ from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import CertificateError, DataError
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.rules.strengths import Hard, Probable
+from prbnn.rules.strengths import Hard, Kind, Probable
 from prbnn.runs.belonging import RUN, certificate_bytes, read_record
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.run import Run
@@ -216,7 +216,7 @@ def keep(certificate: Certificate, folder: Path, identity: str | None = None) ->
 
 def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[str, float]:
     """For rules that most functions must obey, from raw draws: none of those was chosen."""
-    most = [rule for rule in rules if rule.strength.kind == "probable functions"]
+    most = [rule for rule in rules if rule.strength.kind == Kind.FUNCTIONS]
     if not most:
         return {}
     found, _ = _decide(model.raw_posterior_, most, seconds, rows)

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from prbnn.errors import DataError
+from prbnn.rules.strengths import Kind
 from prbnn.system.terminal import Screen
 from prbnn_studies.landing import study as landing
 from prbnn_studies.landing.sources import SOURCES, Source
@@ -88,7 +89,7 @@ def _overall(outcome: landing.Outcome, scope: str) -> landing.Cell:
 def _progress(pair: tuple[landing.Outcome, landing.Outcome]) -> str:
     plain, known = (_overall(outcome, "last") for outcome in pair)
     broken = [sum(rule.violations_of_mean for rule in outcome.rules) for outcome in pair]
-    soft = all(rule.strength.kind == "soft" for rule in pair[1].model.knowledge)
+    soft = all(rule.strength.kind == Kind.SOFT for rule in pair[1].model.knowledge)
     told = ", all rules soft" if soft else ""
     return (
         f"{plain.flights} flights{told}: last-point CRPS {plain.crps:.2e} -> {known.crps:.2e}, "

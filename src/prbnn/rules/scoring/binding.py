@@ -78,7 +78,7 @@ class BoundKnowledge(eqx.Module):
 
         Of other rules a mean over the region is meant, which points that are chosen would bias.
         """
-        return self.kinds[place] == "share"
+        return self.kinds[place] == Kind.HARD
 
     def rule(self, place: int) -> BoundRule:
         """The bound rule at a position of the user's list."""

@@ -14,13 +14,14 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, NotKeptError
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
+from prbnn.rules.strengths import Kind
 from prbnn.rules.values import Outside
 
 if TYPE_CHECKING:
     from prbnn.data.scaling import Scaling
     from prbnn.rules.scoring.bound import BoundRule
 
-STRICT = ("share", "probable functions", "probable points")
+STRICT = (Kind.HARD, Kind.FUNCTIONS, Kind.POINTS)
 
 
 def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling) -> None:
