@@ -39,7 +39,7 @@ from prbnn import (
     SlopeBetween,
 )
 from prbnn.data.columns import Columns
-from prbnn.data.scaling import Kind, Scaling, scaling_of
+from prbnn.data.scaling import Scaling, ScalingKind, scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE, Measured, measure
 from prbnn.rules.along_time import Along
 from prbnn.rules.base import Rule
@@ -48,7 +48,7 @@ from prbnn.rules.scoring.drawn import Drawn, frame_of
 from prbnn.rules.strengths import Hard, OnAverage, Probable, Soft
 
 POINTS = 64
-SCALINGS: tuple[Kind, ...] = ("standard", "minmax", "none")
+SCALINGS: tuple[ScalingKind, ...] = ("standard", "minmax", "none")
 INPUTS = ("x", "z", "flag")
 PLACES = np.array(
     [
@@ -81,7 +81,7 @@ def table(outputs: tuple[str, ...], seed: int = 0, rows: int = 40) -> Columns:
     return Columns(INPUTS, outputs, inputs, targets[:, : len(outputs)], categories=("flag",))
 
 
-def scaled(columns: Columns, kind: Kind) -> Scaling:
+def scaled(columns: Columns, kind: ScalingKind) -> Scaling:
     return scaling_of(columns.rows, columns.targets, kind)
 
 
@@ -657,12 +657,12 @@ def scores_and_gradients_of_draws(
     return jax.vmap(one_draw)(weights)
 
 
-def bound(case: Case, kind: Kind = "standard", **changes: Any) -> BoundKnowledge:
+def bound(case: Case, kind: ScalingKind = "standard", **changes: Any) -> BoundKnowledge:
     columns = table(case.outputs)
     return bind_all([replace(case.rule, **changes)], columns, scaled(columns, kind), POINTS)
 
 
-def network_of(case: Case, weights: Any, kind: Kind = "standard") -> Surface:
+def network_of(case: Case, weights: Any, kind: ScalingKind = "standard") -> Surface:
     return surface(weights, scaled(table(case.outputs), kind))
 
 
@@ -695,7 +695,7 @@ def test_every_rule_class_is_in_the_suite_and_public() -> None:
 @every_scaling
 @every_rule
 def test_the_score_is_not_negative_where_the_rule_holds_and_negative_where_not(
-    case: Case, kind: Kind
+    case: Case, kind: ScalingKind
 ) -> None:
     knowledge = bound(case, kind)
     (obeying,) = compiled_scores(knowledge, network_of(case, case.obeys, kind))
@@ -707,7 +707,9 @@ def test_the_score_is_not_negative_where_the_rule_holds_and_negative_where_not(
 
 @every_scaling
 @every_rule
-def test_the_score_times_its_unit_is_the_formula_in_the_users_units(case: Case, kind: Kind) -> None:
+def test_the_score_times_its_unit_is_the_formula_in_the_users_units(
+    case: Case, kind: ScalingKind
+) -> None:
     columns = table(case.outputs)
     scaling = scaled(columns, kind)
     knowledge = bound_at(case.rule, columns, scaling, PLACES)
@@ -720,7 +722,7 @@ def test_the_score_times_its_unit_is_the_formula_in_the_users_units(case: Case, 
 
 @pytest.mark.parametrize("kind", ["standard", "minmax"])
 @every_rule
-def test_the_unit_is_the_spread_of_the_training_data(case: Case, kind: Kind) -> None:
+def test_the_unit_is_the_spread_of_the_training_data(case: Case, kind: ScalingKind) -> None:
     columns = table(case.outputs)
     scaling = scaled(columns, kind)
     close(scaling.input_sd, columns.rows.std(axis=0))
