@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 
 class DataError(ValueError):
-    """The data cannot be used as they are: the message names the column and the remedy."""
+    """The data cannot be used as they are: the message names the column and the remedy.
+
+    `column` is the name of the column at fault, None where no single column is.
+    """
+
+    def __init__(self, message: str, column: str | None = None):
+        super().__init__(message)
+        self.column = column
 
 
 class NotNumbersError(DataError, TypeError):
@@ -16,7 +23,21 @@ class NotNumbersError(DataError, TypeError):
 
 
 class KnowledgeError(ValueError):
-    """A rule cannot be used as it is stated: the message names the rule and the remedy."""
+    """A rule cannot be used as it is stated: the message names the rule and the remedy.
+
+    `rule` is the name of the rule and `column` the column at fault, each None where there is none.
+    """
+
+    def __init__(self, message: str, rule: str | None = None, column: str | None = None):
+        super().__init__(message)
+        self.rule = rule
+        self.column = column
+
+    def named(self, rule: str) -> KnowledgeError:
+        """The same error with the rule's name at its front; as it is where it has one already."""
+        if self.rule is not None:
+            return self
+        return type(self)(f"rule {rule!r}: {self}", rule=rule, column=self.column)
 
 
 class ModelFileError(ValueError):
@@ -25,6 +46,9 @@ class ModelFileError(ValueError):
 
 class NotKeptError(DataError, KnowledgeError):
     """Something asks for training rows that were left out of a model file."""
+
+    def __init__(self, message: str, rule: str | None = None, column: str | None = None):
+        KnowledgeError.__init__(self, message, rule, column)
 
 
 class InfeasibleError(RuntimeError):

@@ -15,9 +15,9 @@ from prbnn.data.columns import Columns
 from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.data.scaling import Scaling, scaling_of
 from prbnn.errors import DataError, nearest
-from prbnn.rules.base import Rule, named
+from prbnn.rules.base import Rule, named, naming
 from prbnn.rules.comparison import Compare
-from prbnn.rules.conflicts.claims import inside, naming, subject_of
+from prbnn.rules.conflicts.claims import inside, subject_of
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.own import Combined
 from prbnn.rules.scoring.binding import scores_of_values

@@ -12,9 +12,9 @@ from prbnn.data.association import CLEAR, Association, association
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling, scaling_of
 from prbnn.errors import KnowledgeError
-from prbnn.rules.base import Rule
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.comparison import Compare
-from prbnn.rules.conflicts.claims import inside, naming, subject_of
+from prbnn.rules.conflicts.claims import inside, subject_of
 from prbnn.rules.own import Combined
 from prbnn.rules.regions import sample
 from prbnn.rules.scoring.binding import scores_of_values

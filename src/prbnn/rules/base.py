@@ -5,7 +5,8 @@ Rules are plain declarations without JAX in them: they print, compare, pickle an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -101,6 +102,15 @@ class Rule:
         from prbnn.rules.scoring.bound import bind
 
         return bind(self, columns, scaling, points)
+
+
+@contextmanager
+def naming(rule: Rule) -> Generator[None]:
+    """A `KnowledgeError` raised inside carries the name of ``rule``, unless it has a name already."""
+    try:
+        yield
+    except KnowledgeError as error:
+        raise error.named(rule.label) from None
 
 
 def _steps_text(at: At) -> str:

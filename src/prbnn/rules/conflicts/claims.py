@@ -5,8 +5,7 @@ A claim restricts one *quantity*: a value, a slope, a bend, a change over a step
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from prbnn.errors import KnowledgeError
 from prbnn.rules import along_time as sequence
 from prbnn.rules import own, shape
 from prbnn.rules import values as bounds
-from prbnn.rules.base import Bound, Rule
+from prbnn.rules.base import Bound, Rule, naming
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.expressions import ExpressionError, parse
 from prbnn.rules.regions import Region, Sweep
@@ -74,17 +73,6 @@ class Claim:
                 values = at_points(upper, columns, points[here], "upper end")
                 ends[here, place, 1] = values + self.give
         return ends
-
-
-@contextmanager
-def naming(rule: Rule) -> Generator[None]:
-    """Errors inside name the rule."""
-    try:
-        yield
-    except KnowledgeError as error:
-        if str(error).startswith("rule "):
-            raise
-        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
 
 
 def inside(region: Region, columns: Columns, points: np.ndarray) -> np.ndarray:

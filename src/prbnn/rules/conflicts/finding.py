@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from prbnn.data.columns import Columns
-from prbnn.rules.base import Rule, named
+from prbnn.rules.base import Rule, named, naming
 from prbnn.rules.comparison import Compare
 from prbnn.rules.conflicts.claims import (
     ROUNDING,
@@ -18,7 +18,6 @@ from prbnn.rules.conflicts.claims import (
     claims_of,
     gaps,
     have_common,
-    naming,
     subject_of,
 )
 from prbnn.rules.conflicts.webs import Program, web

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from prbnn.data.columns import Columns
-from prbnn.rules.base import Rule
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.comparison import Compare
 from prbnn.rules.conflicts.claims import (
     ROUNDING,
     Claim,
     claims_of,
     inside,
-    naming,
     spread_of,
     steps_of,
     subject_of,

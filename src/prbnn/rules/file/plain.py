@@ -39,9 +39,7 @@ def to_plain(rule: Rule) -> dict[str, Any]:
             "because": rule.because,
         }
     except KnowledgeError as error:
-        if str(error).startswith("rule "):
-            raise
-        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+        raise error.named(rule.label) from None
     return _given(name=rule.name, **said, **common)
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from prbnn.data.columns import Columns
-from prbnn.errors import KnowledgeError
-from prbnn.rules.base import Rule
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.biting import check_bites
 from prbnn.rules.scoring.bound import BoundRule
@@ -214,18 +213,14 @@ def bind_all(
     computing()
     shared: dict[Sampling, list[int]] = {}
     for place, rule in enumerate(rules):
-        try:
+        with naming(rule):
             shared.setdefault(rule.sampling(columns).shared(columns), []).append(place)
-        except KnowledgeError as error:
-            raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
     groups = []
     kinds = tuple(rule.strength.kind for rule in rules)
     asked, count = count, points_each(count, len(shared), len(rules))
     for sampling, places in shared.items():
-        try:
+        with naming(rules[places[0]]):
             points = sample(sampling, columns, count, seed)
-        except KnowledgeError as error:
-            raise KnowledgeError(f"rule {rules[places[0]].label!r}: {error}") from None
         joining = [further[place] for place in places if further and place in further]
         if joining:
             # as often in a block of a large pool as in one of a small pool

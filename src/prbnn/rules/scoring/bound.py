@@ -247,9 +247,7 @@ def bind(rule: Rule, columns: Columns, scaling: Scaling, points: np.ndarray) -> 
         _components(bound, columns, scaling)
         return bound
     except KnowledgeError as error:
-        if str(error).startswith("rule "):
-            raise
-        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
+        raise error.named(rule.label) from None
     except jax.errors.TracerBoolConversionError as error:
         raise KnowledgeError(
             f"rule {rule.label!r}: a score may not use Python's if, and, or on values; use "
