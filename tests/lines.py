@@ -9,7 +9,7 @@ import numpy as np
 
 from prbnn import MLP, Gaussian
 from prbnn.data.columns import Columns
-from prbnn.data.scaling import Kind, scaling_of
+from prbnn.data.scaling import ScalingKind, scaling_of
 from prbnn.posterior.draws import Posterior
 
 
@@ -17,7 +17,7 @@ def lines(
     draws: Sequence[tuple[float, float]],
     rows: np.ndarray | None = None,
     targets: np.ndarray | None = None,
-    kind: Kind = "none",
+    kind: ScalingKind = "none",
     dtype: type = np.float32,
 ) -> Posterior:
     """y = slope x + intercept in network units, one draw for each (slope, intercept)."""

@@ -39,14 +39,14 @@ from prbnn import (
 )
 from prbnn.data.columns import Columns
 from prbnn.data.layout import OBSERVED, Layout
-from prbnn.data.scaling import Kind, Scaling, scaling_of, sequence_scaling
+from prbnn.data.scaling import Scaling, ScalingKind, scaling_of, sequence_scaling
 from prbnn.enforcement.measure import measure
 from prbnn.rules.base import Rule, named
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
 from prbnn.rules.strengths import Probable, Soft
 
 FLIGHT = Layout(("altitude", "heading", "speed"), 3, ("weight",), ("speed", "altitude"), 4)
-SCALINGS: tuple[Kind, ...] = ("standard", "minmax", "none")
+SCALINGS: tuple[ScalingKind, ...] = ("standard", "minmax", "none")
 POINTS = 16
 
 
@@ -63,7 +63,7 @@ def flights(layout: Layout = FLIGHT, seed: int = 0, rows: int = 20) -> Columns:
 
 
 def bound(
-    rule: Rule, kind: Kind = "minmax", columns: Columns | None = None
+    rule: Rule, kind: ScalingKind = "minmax", columns: Columns | None = None
 ) -> tuple[BoundKnowledge, Scaling]:
     columns = columns or flights()
     assert columns.layout is not None
@@ -78,7 +78,7 @@ def fixed(trajectory: dict[str, Any], scaling: Scaling) -> Callable:
     return lambda x: values + 0 * jnp.sum(x)
 
 
-def score(rule: Rule, kind: Kind = "minmax", **trajectory: list[float]) -> np.ndarray:
+def score(rule: Rule, kind: ScalingKind = "minmax", **trajectory: list[float]) -> np.ndarray:
     """Scores (points, components) of a trajectory, in the user's units."""
     knowledge, scaling = bound(rule, kind)
     whole = {"altitude": [1000.0] * 4, "speed": [70.0] * 4, **trajectory}
@@ -173,7 +173,7 @@ CLIMB = [1000.0, 1010.0, 1030.0, 1060.0]
 
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize(("at", "steps"), AT.values(), ids=AT)
-def test_a_bound_speaks_of_the_steps_it_names(at: Any, steps: tuple, kind: Kind) -> None:
+def test_a_bound_speaks_of_the_steps_it_names(at: Any, steps: tuple, kind: ScalingKind) -> None:
     found = score(AtMost(1025, of="altitude", at=at), kind, altitude=CLIMB)
     assert found.shape == (POINTS, len(steps))
     close(found, [1025 - CLIMB[step - 1] for step in steps])
@@ -208,12 +208,12 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize("case", VALUES.values(), ids=VALUES)
-def test_a_rule_on_values_is_scored_step_by_step(case: Value, kind: Kind) -> None:
+def test_a_rule_on_values_is_scored_step_by_step(case: Value, kind: ScalingKind) -> None:
     close(score(case.rule, kind, altitude=CLIMB), case.expected)
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_bounds_and_quantities_may_name_what_was_observed(kind: Kind) -> None:
+def test_bounds_and_quantities_may_name_what_was_observed(kind: ScalingKind) -> None:
     ceiling = AtMost("`altitude[0]` + weight", of="altitude")
     seen = points(ceiling)
     close(
@@ -310,7 +310,7 @@ ALONG = {
 
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize("case", ALONG.values(), ids=ALONG)
-def test_a_rule_along_time_is_scored_by_hand(case: Along, kind: Kind) -> None:
+def test_a_rule_along_time_is_scored_by_hand(case: Along, kind: ScalingKind) -> None:
     for trajectory, expected in (case.obeys, case.breaks):
         close(score(case.rule, kind, altitude=trajectory), expected)
     assert np.min(case.obeys[1]) >= 0 > np.min(case.breaks[1])
@@ -339,7 +339,9 @@ OBSERVED_FIRST: dict[str, tuple[Rule, Callable[[np.ndarray], np.ndarray]]] = {
 
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize("name", OBSERVED_FIRST)
-def test_the_last_observed_step_comes_before_the_first_one_ahead(name: str, kind: Kind) -> None:
+def test_the_last_observed_step_comes_before_the_first_one_ahead(
+    name: str, kind: ScalingKind
+) -> None:
     rule, expected = OBSERVED_FIRST[name]
     last = points(rule)["altitude[0]"]
     trajectory = np.column_stack([last, np.tile(CLIMB, (POINTS, 1))])
@@ -349,14 +351,14 @@ def test_the_last_observed_step_comes_before_the_first_one_ahead(name: str, kind
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_an_observed_variable_is_read_in_its_own_place(kind: Kind) -> None:
+def test_an_observed_variable_is_read_in_its_own_place(kind: ScalingKind) -> None:
     rule = Continues("speed", within=3)
     last = points(rule)["speed[0]"]
     close(score(rule, kind, speed=[71.0, 0, 0, 0]), 3 - np.abs(71 - last)[:, None])
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_a_score_of_your_own_sees_the_whole_trajectory(kind: Kind) -> None:
+def test_a_score_of_your_own_sees_the_whole_trajectory(kind: ScalingKind) -> None:
     def above_what_was_seen(function: Any, x: Any) -> Any:
         assert x["altitude"].shape == (3,)
         assert x["weight"].shape == ()
@@ -370,7 +372,7 @@ def test_a_score_of_your_own_sees_the_whole_trajectory(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_observed_steps_reach_a_score_oldest_first(kind: Kind) -> None:
+def test_observed_steps_reach_a_score_oldest_first(kind: ScalingKind) -> None:
     rule = Score(lambda function, x: x["speed"] + 0 * jnp.sum(function(x, "speed")))
     seen = points(rule)
     close(score(rule, kind), np.stack([seen[f"speed[{k}]"] for k in (-2, -1, 0)], axis=1))
