@@ -25,7 +25,7 @@ def network(pairs: Pairs, activation: str = "relu") -> Layers:
 
 
 def posterior(
-    networks: Sequence[Layers], rows: np.ndarray, scaling: Kind = "none", targets=None
+    networks: Sequence[Layers], rows: np.ndarray, scaling: ScalingKind = "none", targets=None
 ) -> Posterior:
     """Every network is a draw; columns are a, b, c ..., the output is y."""
     targets = np.zeros((len(rows), 1)) if targets is None else targets
