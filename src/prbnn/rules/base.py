@@ -32,8 +32,8 @@ class Rule:
     - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
       only output
     - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
-    - `at`: for sequences, the steps ahead that the rule is about: "first", "last", a number or several; None
-      is every one
+    - `at`: for sequences, the steps ahead that the rule is about: "first", "last", a number or several;
+      None is every one
     - `margin`: how far inside its limit the rule is asked to stay while training
     """
 

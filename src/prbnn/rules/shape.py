@@ -245,8 +245,8 @@ class Unimodal(Rule):
 
     ``peak`` is a value, or a pair (low, high) that it lies between. Values ``over`` a step apart are
     compared: r(x + over) - r(x) is >= 0 up to the peak and <= 0 beyond it. A limit of the slope itself
-    would make a smooth function turn at exactly ``peak``. So ``over`` defaults to 1/20 of the range; where
-    the peak is a pair, the default is a limit of the slope.
+    would make a smooth function turn at exactly ``peak``. So ``over`` defaults to 1/20 of the range;
+    where the peak is a pair, the default is a limit of the slope.
 
     >>> Unimodal("temperature", peak=37).describe()
     'output rises with temperature up to 37 and falls beyond'

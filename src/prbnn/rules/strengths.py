@@ -124,7 +124,7 @@ class Probable:
 
 @dataclass(frozen=True)
 class OnAverage:
-    """E_q[score] >= bound, with the score unclipped: an excess at one point makes up for a violation at another."""
+    """E_q[score] >= bound, with the score unclipped: an excess makes up for a violation elsewhere."""
 
     bound: float = 0.0
 

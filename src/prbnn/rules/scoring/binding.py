@@ -207,8 +207,8 @@ def bind_all(
     Errors name the rule.
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
-    pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of rules
-    that hold without a tolerance, by construction: any of them bites.
+    pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of
+    rules that hold without a tolerance, by construction: any of them bites.
     """
     computing()
     shared: dict[Sampling, list[int]] = {}
@@ -257,9 +257,9 @@ def scores_of_values(
     points: np.ndarray,
     values: np.ndarray,
 ) -> list[np.ndarray | None]:
-    """Scores of given outputs at given points, one array (points, components) per rule; >= 0 where it holds.
+    """Scores of given outputs at given points: one array (points, components) per rule.
 
-    Scores are in the rule's unit, for observed rows and for mean predictions. None stands for rules on
+    Scores are >= 0 where the rule holds and in its unit, for observed rows and for mean predictions. None stands for rules on
     slopes and comparisons, which need a function and not its values alone.
     """
     knowledge = bind_at(rules, columns, scaling, points)
