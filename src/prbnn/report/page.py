@@ -160,7 +160,8 @@ def _legend(keys: Sequence[Key]) -> str:
         match key.kind:
             case "band":
                 return (
-                    f'<rect width="22" height="12" rx="2" fill="{ink}" opacity="{key.strength}"/>'
+                    f'<rect x=".5" y=".5" width="21" height="11" rx="2" fill="{ink}" stroke="{ink}" '
+                    f'fill-opacity="{key.strength}" stroke-opacity=".45"/>'
                 )
             case "dot":
                 return f'<circle cx="11" cy="6" r="3.2" fill="{ink}"/>'
@@ -278,8 +279,8 @@ def _training(subject: Subject, drawn: Pictures) -> str:
     more = f" {counted(left, 'rule')} with smaller penalties not shown." if left else ""
     return (
         _lead(
-            "Multipliers rise until their rules hold, then stay level. One that still rises at the end "
-            f"needs more steps.{more}"
+            "Multipliers rise until their rules hold, then settle. One that still rises at the end needs "
+            f"more steps.{more}"
         )
         + _legend(keys)
         + f'<div class="plots">{_figures(drawn.training)}</div>'

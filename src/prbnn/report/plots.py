@@ -134,7 +134,7 @@ def _bands(axis: Any, way: Profile, output: int, role: str) -> None:
 
 def _few(axis: Any, way: Profile, output: int, role: str = "accent") -> None:
     """A column with few values: one bar per value, since there is nothing in between."""
-    step = np.min(np.diff(way.values)) if len(way.values) > 1 else 1.0
+    step = _step(way)
     for low, high, strength in (
         (way.low, way.high, TOTAL.strength),
         (way.function_low, way.function_high, FUNCTIONS.strength),
@@ -156,6 +156,11 @@ def _few(axis: Any, way: Profile, output: int, role: str = "accent") -> None:
         linewidth=1.8,
     )
     axis.set_xticks(way.values, [f"{value:g}" for value in way.values])
+
+
+def _step(way: Profile) -> float:
+    """The least distance between the values of a column with few of them."""
+    return float(np.min(np.diff(way.values))) if len(way.values) > 1 else 1.0
 
 
 def _rows(axis: Any, subject: Subject, way: Profile, output: int, most: int = MOST_DOTS) -> None:
@@ -201,8 +206,13 @@ def _regions(axis: Any, rules: Sequence[Rule], name: str, way: Profile) -> None:
 
 
 def _lines_of_bounds(axis: Any, subject: Subject, way: Profile, output: int) -> None:
+    line: Any = {"color": colour(BOUND.role), "linewidth": 1.2, "linestyle": (0, (4, 2.5))}
     for x, y in limits(subject.rules, subject.posterior.columns, way, output):
-        axis.plot(x, y, color=colour(BOUND.role), linewidth=1.2, linestyle=(0, (4, 2.5)), zorder=2)
+        if way.few_values:
+            reach = 0.35 * _step(way)
+            axis.hlines(y, x - reach, x + reach, zorder=2, **line)
+        else:
+            axis.plot(x, y, zorder=2, **line)
 
 
 def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output: int) -> None:
@@ -221,7 +231,7 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
     if subject.classes is not None:
         axis.set_ylim(-0.03, 1.03)
     if first.few_values:
-        step = np.min(np.diff(first.values)) if len(first.values) > 1 else 1.0
+        step = _step(first)
         axis.set_xlim(first.values[0] - 0.5 * step, first.values[-1] + 0.5 * step)
     else:
         axis.set_xlim(first.values[0], first.values[-1])

@@ -56,6 +56,7 @@ def table(
 def value(amount: float, unit: str = "", shown: str | None = None) -> str:
     """A number for people, or ``shown`` in its place, with all its digits for machines."""
     text = with_unit(amount, unit) if shown is None else shown
+    text = text.replace(" × ", "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}")
     return f'<data value="{float(amount)!r}">{escape(text)}</data>'
 
 
@@ -65,9 +66,10 @@ def fraction(amount: float) -> str:
 
 
 def knowledge_table(subject: Subject, findings: Findings) -> str:
-    """One line per rule: what it says, how far and how often it is broken, its prices, its verdict."""
+    """One line per rule: what it says, its verdict, how far and how often it is broken, its prices."""
     headings = (
         "Rule",
+        "Verdict",
         "Where",
         "Strength",
         "Mean violation",
@@ -75,7 +77,6 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         "Rows that break it",
         "Price of its tolerance",
         "Price of its bound",
-        "Verdict",
     )
     reports = {report.name: report for report in subject.model.knowledge_report_}
     rows = []
@@ -89,6 +90,7 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         rows.append(
             (
                 f'<span class="name">{escape(rule.label)}</span>{says}{because}',
+                f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
                 escape(region_in_words(rule, subject)),
                 escape(typeset(report.strength)),
                 value(report.violation, unit),
@@ -97,7 +99,6 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
                 "–" if found is None else f"{found[0]:,} of {found[1]:,}",
                 _price(report.price, unit, probable=chance),
                 _price(report.bound_price, unit),
-                f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
             )
         )
     return table("Rules", headings, rows, "knowledge")
@@ -261,6 +262,9 @@ def made_table(subject: Subject) -> str:
     inference = getattr(model.inference, "name", model.inference)
     noise = np.atleast_1d(getattr(model, "noise_", np.nan))
     choice = getattr(model, "tempering_choice_", None)
+    tempering = (
+        f"{choice}".removeprefix("tempering ") if choice else f"{model.tempering_:g}, as given"
+    )
     held = int(np.sum(subject.held_out))
     facts = [
         ("Rows", f"{len(subject.inputs) - held:,} for training, {held:,} held out"),
@@ -271,7 +275,7 @@ def made_table(subject: Subject) -> str:
         ("Hard rules", f"kept by {model.enforce}"),
         ("Engine", str(inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
-        ("Tempering", str(choice) if choice else f"{model.tempering_:g}, as asked for"),
+        ("Tempering", tempering),
         ("Functions", f"{len(subject.posterior):,} stored, {percent(model.acceptance_)} accepted"),
         ("Seed", f"{model.random_state}"),
         ("Scaling", subject.posterior.scaling.kind),
