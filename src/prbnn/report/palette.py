@@ -36,6 +36,7 @@ COLOURS = {
     "rule-5": Colour("#8a6d1b", "#d9bd62"),
     "rule-6": Colour("#4b5a66", "#b4c0ca"),
 }
+DASHES = (0, (4, 2.5))
 RULE_COLOURS = tuple(role for role in COLOURS if role.startswith("rule-"))
 
 # text is never read as a formula: a column may be called "$x$"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.report.palette import STYLE, Key, colour
+from prbnn.report.palette import DASHES, STYLE, Key, colour
 from prbnn.report.profiles import Profile, limits, stated
 from prbnn.report.subject import Subject
 from prbnn.rules.base import Rule
@@ -206,7 +206,7 @@ def _regions(axis: Any, rules: Sequence[Rule], name: str, way: Profile) -> None:
 
 
 def _lines_of_bounds(axis: Any, subject: Subject, way: Profile, output: int) -> None:
-    line: Any = {"color": colour(BOUND.role), "linewidth": 1.2, "linestyle": (0, (4, 2.5))}
+    line: Any = {"color": colour(BOUND.role), "linewidth": 1.2, "linestyle": DASHES}
     for x, y in limits(subject.rules, subject.posterior.columns, way, output):
         if way.few_values:
             reach = 0.35 * _step(way)
@@ -244,7 +244,7 @@ def observed_and_predicted(subject: Subject, predicted: np.ndarray, output: int)
     observed = subject.numbers[subject.judges, output]
     chosen = np.random.default_rng(0).permutation(len(observed))[:MOST_DOTS]
     ends = [float(f(np.concatenate([observed, predicted[:, output]]))) for f in (np.min, np.max)]
-    axis.plot(ends, ends, color=colour("muted"), linewidth=0.8, linestyle=(0, (4, 2.5)))
+    axis.plot(ends, ends, color=colour("muted"), linewidth=0.8, linestyle=DASHES)
     role = HELD_OUT.role if np.any(subject.held_out) else TRAINING.role
     axis.scatter(
         predicted[chosen, output], observed[chosen], s=8, color=colour(role), alpha=0.6, linewidth=0
