@@ -24,7 +24,7 @@ from prbnn.report.findings import Findings, findings_of
 from prbnn.report.page import Subject, html_page, write_report
 from prbnn.report.profiles import limits, path, profile
 from prbnn.report.tables import audit_table
-from prbnn.report.verdict import headline, verdict
+from prbnn.report.verdict import headline, tiles, verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -285,9 +285,9 @@ def test_the_audit_lists_training_rows_by_their_numbers_in_the_file(
     spoiled = replace(columns, targets=targets)
     found = audit_of(subject.rules, spoiled, noise=plant.NOISE)
     assert bad in found["below nameplate"].rows
-    told = audit_table(replace(subject, rows=1000 + np.arange(120)), list(found))
-    assert f"{1000 + training[bad]:,}" in told
-    assert "below nameplate" in told
+    table = audit_table(replace(subject, rows=1000 + np.arange(120)), list(found))
+    assert f"{1000 + training[bad]:,}" in table
+    assert "below nameplate" in table
 
 
 def test_the_worst_row_is_the_one_that_was_spoiled(subject: Subject) -> None:
@@ -308,6 +308,22 @@ def test_a_failed_fit_is_said_first(subject: Subject, found: Findings) -> None:
         assert verdict(subject, found)[0].mood == "good"
     finally:
         model.result_ = before
+
+
+def test_a_hard_rule_that_stored_functions_break_is_bad_news(
+    subject: Subject, found: Findings
+) -> None:
+    model, before = subject.model, subject.model.knowledge_report_
+    assert "hard ones by all" in tiles(subject, found)[0].label
+    broken = replace(before[0], stored_share=0.25, verdict="broken")
+    try:
+        model.knowledge_report_ = replace(before, rules=(broken, *before.rules[1:]))
+        tile = tiles(subject, found)[0]
+        assert (tile.value, tile.label) == ("4 of 5", "rules met")
+        remarks = [each for each in verdict(subject, found) if before[0].name in each.text]
+        assert [(each.mood, bool(each.remedy)) for each in remarks] == [("bad", True)]
+    finally:
+        model.knowledge_report_ = before
 
 
 def test_bands_that_are_too_narrow_are_named_with_a_remedy(

@@ -26,7 +26,7 @@ from prbnn.report.tables import (
     scores_table,
     worst_table,
 )
-from prbnn.report.verdict import Mood, headline, judging_rows, tiles, verdict
+from prbnn.report.verdict import Mood, headline, scored_rows, tiles, verdict
 from prbnn.report.wording import counted, percent, with_unit
 from prbnn.system.disk import write_whole
 
@@ -287,8 +287,8 @@ def _training(subject: Subject, drawn: Pictures) -> str:
     )
 
 
-def _judges(subject: Subject) -> str:
-    text = f"On {judging_rows(subject)}"
+def _on_rows(subject: Subject) -> str:
+    text = f"On {scored_rows(subject)}"
     if len(subject.judges) == MOST_ROWS:
         text += f", {MOST_ROWS:,} chosen at random"
     if subject.judged_on == "training":
@@ -300,9 +300,9 @@ def _calibration(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     scores = findings.scores
     parts = [
         _lead(
-            _judges(subject) + "Whether bands hold as many observations as they state."
+            _on_rows(subject) + "Whether bands hold as many observations as they state."
             if isinstance(scores, RegressionScores)
-            else _judges(subject) + "Whether classes occur as often as predicted."
+            else _on_rows(subject) + "Whether classes occur as often as predicted."
         ),
         _legend(drawn.calibration[0][0].keys),
     ]
@@ -316,13 +316,13 @@ def _calibration(subject: Subject, findings: Findings, drawn: Pictures) -> str:
 
 def _plain(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     if subject.plain is None:
-        return _lead(f"{_judges(subject)}No plain network was fitted to compare with.") + (
+        return _lead(f"{_on_rows(subject)}No plain network was fitted to compare with.") + (
             scores_table(subject, findings)
         )
     rules = broken_table(subject, findings) if subject.rules else ""
     return (
         _lead(
-            f"{_judges(subject)}The plain network is fitted to the same data without rules. The better "
+            f"{_on_rows(subject)}The plain network is fitted to the same data without rules. The better "
             "score is bold."
         )
         + f'<div class="plots">{_figures(drawn.plain)}</div>'

@@ -15,7 +15,7 @@ from prbnn.assessment.scores import ClassScores, RegressionScores
 from prbnn.model.networks import MLP
 from prbnn.report.findings import Findings
 from prbnn.report.subject import Subject
-from prbnn.report.verdict import judging_rows, mood_of, of_output
+from prbnn.report.verdict import mood_of, of_output, scored_rows
 from prbnn.report.wording import (
     number,
     percent,
@@ -146,7 +146,7 @@ def scores_table(subject: Subject, findings: Findings) -> str:
             for amount in amounts
         ]
         rows.append((escape(title), *cells))
-    return table(f"On {judging_rows(subject)}", headings, rows, "scores")
+    return table(f"On {scored_rows(subject)}", headings, rows, "scores")
 
 
 def broken_table(subject: Subject, findings: Findings) -> str:

@@ -100,7 +100,7 @@ def tiles(subject: Subject, findings: Findings) -> list[Tile]:
     """The numbers to remember, four at most."""
     found = [_rules_tile(subject)] if subject.rules else []
     scores, plain = findings.scores, findings.plain_scores
-    rows = judging_rows(subject)
+    rows = scored_rows(subject)
     if isinstance(scores, ClassScores):
         beside = (
             f"; plain network {percent(plain.accuracy)}" if isinstance(plain, ClassScores) else ""
@@ -149,7 +149,7 @@ def _rules_tile(subject: Subject) -> Tile:
     return Tile(f"{met} of {len(report)}", label, "good" if met == len(report) else "caution")
 
 
-def judging_rows(subject: Subject) -> str:
+def scored_rows(subject: Subject) -> str:
     """How many rows the scores are of, and which: '30 held-out rows'."""
     return counted(len(subject.judges), f"{subject.judged_on} row")
 
@@ -241,7 +241,7 @@ def _other(report: RuleReport, kind: Kind) -> Remark:
 
 def _error(subject: Subject, findings: Findings) -> Remark:
     scores, plain = findings.scores, findings.plain_scores
-    rows = judging_rows(subject)
+    rows = scored_rows(subject)
     if isinstance(scores, ClassScores):
         beside = (
             f" (plain network: {percent(plain.accuracy)})" if isinstance(plain, ClassScores) else ""
