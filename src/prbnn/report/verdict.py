@@ -294,7 +294,7 @@ def _bands(subject: Subject, scores: RegressionScores, output: int) -> Remark:
         f"({percent(inside)})"
     )
     if low <= inside <= high:
-        return Remark("good", f"{text}, as it should.")
+        return Remark("good", f"{text}, within what chance allows.")
     if inside > high:
         return Remark(
             "note", f"{text}: wider than necessary.", "More rows, or more steps, would narrow it."
