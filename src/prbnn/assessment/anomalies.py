@@ -68,9 +68,7 @@ class Alarm:
 
 
 def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
-    """The alarm whose rate of false alarms is at most ``false_alarms``.
-
-    ``held_out`` is the surprise (observations, steps) of observations that did not train the model.
+    """The alarm whose rate of false alarms is at most ``false_alarms``, from held-out surprise.
 
     >>> alarm = calibrate(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
     >>> float(alarm.warns(np.random.default_rng(1).normal(size=(999, 3))).mean()) < 0.08

@@ -163,8 +163,6 @@ def _fit(subject: Subject) -> Remark:
     result = subject.model.result_
     steps = getattr(getattr(subject.model, "solution_", None), "steps", None)
     after = f" after {counted(steps, 'step')}" if steps else ""
-    message = result.message
-    remedy = f"{message[:1].upper()}{message[1:]}." if message else ""
     match result.status:
         case "converged":
             return Remark("good", f"The fit converged{after}.")
@@ -172,11 +170,15 @@ def _fit(subject: Subject) -> Remark:
             return Remark(
                 "caution",
                 f"The fit stopped{after} before it converged.",
-                remedy,
+                _sentence(result.message),
                 "the fit has not converged",
             )
         case status:
-            return Remark("bad", f"The fit failed: {status}.", remedy, status)
+            return Remark("bad", f"The fit failed: {status}.", _sentence(result.message), status)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _hard(subject: Subject) -> list[RuleReport]:
