@@ -37,7 +37,7 @@ class Asked(Protocol):
         """Their slopes along an input."""
         ...
 
-    def bends(self, x: Form, index: int, step: float) -> Form:
+    def curvatures(self, x: Form, index: int, step: float) -> Form:
         """Their second differences over a step along an input, per step squared."""
         ...
 
@@ -48,7 +48,7 @@ class Asked(Protocol):
 
 value_of = core.Primitive("network_values")
 rate_of = core.Primitive("network_rates")
-bend_of = core.Primitive("network_bends")
+curvature_of = core.Primitive("network_curvatures")
 rise_of = core.Primitive("network_rises")
 
 
@@ -62,7 +62,7 @@ def _(x: Any, *, index: int, outputs: int) -> Any:
     return x.update(shape=(outputs,))
 
 
-@bend_of.def_abstract_eval
+@curvature_of.def_abstract_eval
 def _(x: Any, *, index: int, step: float, outputs: int) -> Any:
     return x.update(shape=(outputs,))
 
@@ -80,7 +80,7 @@ class Traced(Drawn):
 
     def second(self, x: Array, index: int, step: float) -> Array:
         """The second difference over a step along an input, per step squared."""
-        return bend_of.bind(x, index=index, step=step, outputs=len(self.frame.outputs))
+        return curvature_of.bind(x, index=index, step=step, outputs=len(self.frame.outputs))
 
     def rise(self, x: Array, index: int, step: float) -> Array:
         """The difference over a step along an input, per step."""
@@ -141,8 +141,8 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         return [network.rates(_as_form(inputs[0], inputs), params["index"])]
     if name == "network_rises":
         return [network.rises(_as_form(inputs[0], inputs), params["index"], params["step"])]
-    if name == "network_bends":
-        return [network.bends(_as_form(inputs[0], inputs), params["index"], params["step"])]
+    if name == "network_curvatures":
+        return [network.curvatures(_as_form(inputs[0], inputs), params["index"], params["step"])]
     if not any(isinstance(value, Form) for value in inputs):
         results = equation.primitive.bind(*inputs, **params)
         return list(results) if equation.primitive.multiple_results else [results]
