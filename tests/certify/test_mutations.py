@@ -20,7 +20,7 @@ from prbnn.certify.enclosures import (
     curves,
     forms,
     layered,
-    programs,
+    operations,
     rounding,
 )
 from prbnn.model.networks import Dense, Layers
@@ -202,7 +202,7 @@ def squares_without_room(patch: Patch) -> Any:
 
 def own_rounding_dropped(patch: Patch) -> Any:
     """Sums in float64 against fractions, which do not round."""
-    for module in (forms, curves, programs):
+    for module in (forms, curves, operations):
         if hasattr(module, "OWN"):
             patch.setattr(module, "OWN", 0.0)
     return own_rounding()
