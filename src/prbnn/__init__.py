@@ -43,7 +43,9 @@ from prbnn.rules.shape import (
     CurvatureBetween,
     Decreasing,
     Increasing,
+    Periodic,
     SlopeBetween,
+    Unimodal,
 )
 from prbnn.rules.values import AtLeast, AtMost, Between, Equals, OneOf, Outside
 
@@ -98,12 +100,14 @@ __all__ = [
     "PRBNNClassifier",
     "PRBNNRegressor",
     "PRBNNSequenceRegressor",
+    "Periodic",
     "Poisson",
     "RateBetween",
     "Rises",
     "Score",
     "SlopeBetween",
     "StudentT",
+    "Unimodal",
     "audit",
     "fit",
     "load",

@@ -22,7 +22,6 @@ from prbnn.inference.problem import response
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_at
-from prbnn.rules.scoring.bound import _inside
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.obedience import lowest
 
@@ -67,7 +66,7 @@ class RuleProperty:
                 lambda part: jax.ShapeDtypeStruct(part.shape, kind), (start, shapes)
             )
             ways = _ways(question(rule, columns, scaling, rows), frame_of(columns, scaling))
-            differentiable = self.chain.activation != "relu" or not exact.bends
+            differentiable = self.chain.activation != "relu" or not exact.second
             if self.link is not None or not differentiable:
                 ways = ways[:1]
             # the same score in other words; whichever is enclosed more tightly counts
@@ -171,10 +170,10 @@ def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
     def score(x: Array, known: Any) -> Array:
         return jnp.ravel(asked.bound.score(Traced(frame), x, known))
 
-    level = asked.level
-    if level is None:
+    derived = asked.by_derivatives
+    if derived is None:
         return [score]
-    return [score, lambda x, known: jnp.ravel(_inside(level(Traced(frame), x), known))]
+    return [score, lambda x, known: jnp.ravel(derived(Traced(frame), x, known))]
 
 
 @eqx.filter_jit

@@ -12,9 +12,10 @@ from prbnn.assessment.calibration import Ranks, Reliability, ranks, reliability
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
 from prbnn.posterior.draws import Posterior
-from prbnn.report.profiles import BAND, Profile, inside, path, profile, typical_row
+from prbnn.report.profiles import BAND, Profile, path, profile, typical_row
 from prbnn.report.subject import Subject
 from prbnn.rules.base import Rule
+from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
 
@@ -178,7 +179,7 @@ def rows_breaking(subject: Subject) -> list[tuple[np.ndarray, np.ndarray] | None
     found = []
     for rule in subject.rules:
         # a bound need not be finite outside its region, so only rows within are asked
-        held = inside(rule.region, posterior.columns, rows)
+        held = in_region(rule.region, posterior.columns, rows, beyond=True)
         score = _observed(rule, posterior, rows[held], values[held]) if np.any(held) else None
         if score is None:
             found.append(None)

@@ -12,6 +12,8 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError
 
 Interval = tuple[str, float, float]
+# two values that differ by less than this fraction of their size are equal
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,37 @@ def settled_where(where: Where) -> Where:
             box for part in parts for box in (part if isinstance(part, tuple) else (part,))
         )
     return settled(where)
+
+
+def in_boxes(region: Region, columns: Columns, points: np.ndarray) -> np.ndarray:
+    """(points, boxes): which points are in which box of a region.
+
+    A region that is not stated is the range of the data.
+    """
+    boxes = region or (Sweep(full=True),)
+    held = np.ones((len(points), len(boxes)), bool)
+    for place, box in enumerate(boxes):
+        ranges = {column: (low, high) for column, low, high in box.ranges}
+        if box.full:
+            ranges = {**{column: columns.span(column) for column in columns.inputs}, **ranges}
+        for column, (low, high) in ranges.items():
+            values = points[:, columns.index(column)]
+            give = ROUNDING * max(abs(low), abs(high), high - low)
+            held[:, place] &= (values >= low - give) & (values <= high + give)
+    return held
+
+
+def in_region(
+    region: Region, columns: Columns, points: np.ndarray, *, beyond: bool = False
+) -> np.ndarray:
+    """(points,): which points are in a region.
+
+    With ``beyond``, columns that a box does not name may be anything; else a region that is not stated is
+    the range of the data.
+    """
+    if beyond:
+        region = tuple(Sweep(box.ranges) for box in region) or (Sweep(),)
+    return np.asarray(in_boxes(region, columns, points).any(axis=1))
 
 
 @dataclass(frozen=True)

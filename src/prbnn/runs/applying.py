@@ -12,7 +12,7 @@ from prbnn.assessment import anomalies as anomaly
 from prbnn.data.encoding import Missing, Numbers, apply
 from prbnn.data.files import naming, read_file
 from prbnn.errors import DataError
-from prbnn.rules.conflicts.claims import inside
+from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
 from prbnn.runs.preparing import read_target
@@ -155,7 +155,7 @@ def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
             continue
         rows = breaks(lowest(score, axis=1), BROKEN)
         if rule.region:
-            rows &= inside(rule.region, posterior.columns, inputs).any(axis=1)
+            rows &= in_region(rule.region, posterior.columns, inputs)
         for row in np.flatnonzero(rows):
             broken[row].append(rule.label)
     return ["; ".join(names) for names in broken]
