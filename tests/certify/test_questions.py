@@ -30,7 +30,7 @@ from prbnn import (
     Unimodal,
 )
 from prbnn.certify.questions import boxes, question
-from prbnn.certify.tasks import RuleTask
+from prbnn.certify.rule_property import RuleProperty
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.inference.problem import response
@@ -143,7 +143,7 @@ def agreement(rule: Rule, found: Posterior) -> None:
 
 def shortfall(rule: Rule, found: Posterior, *, rounds: int = 24, eager: bool = True) -> float:
     """By how much a deployed score is below what was promised for its box, at worst."""
-    task = RuleTask(found, rule, 4, 1e-4)
+    task = RuleProperty(found, rule, 4, 1e-4)
     generator, lanes, networks = np.random.default_rng(0), 8, np.arange(len(found))
     pick = generator.integers(len(task.question.lower), size=(len(found), lanes))
     start, end = task.question.lower[pick], task.question.upper[pick]
@@ -195,7 +195,7 @@ def test_a_column_of_two_values_is_swept_between_them_where_only_one_is_named() 
 def test_a_bound_that_begins_where_its_root_does_is_enclosed() -> None:
     rule = AtMost("3 + sqrt(x)", of="y", where={"x": (0, 1)})
     assert shortfall(rule, posterior()) <= 0
-    task = RuleTask(posterior(), rule, 1, 1e-4)
+    task = RuleProperty(posterior(), rule, 1, 1e-4)
     with jax.disable_jit():
         ends = np.zeros((1, 1, 4)), np.array([[[0.5, 0, 0, 0]]])
         assert np.isfinite(task.enclose(np.array([0]), *ends)[0]).all()
