@@ -259,8 +259,8 @@ def scores_of_values(
 ) -> list[np.ndarray | None]:
     """Scores of given outputs at given points: one array (points, components) per rule.
 
-    Scores are >= 0 where the rule holds and in its unit, for observed rows and for mean predictions. None stands for rules on
-    slopes and comparisons, which need a function and not its values alone.
+    Scores are >= 0 where the rule holds and in its unit, for observed rows and for mean predictions. None
+    stands for rules on slopes and comparisons, which need a function and not its values alone.
     """
     knowledge = bind_at(rules, columns, scaling, points)
     found = iter(_of_values(knowledge, jnp.asarray(scaling.outputs(values), float)))
