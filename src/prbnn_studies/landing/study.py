@@ -191,7 +191,7 @@ def surprise(model: Any, observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
 def alarm_of(source: Source, model: Any) -> anomaly.Alarm:
     """The level for flights that neither trained nor test; few of them allow no rare alarms."""
     held = source.observed[source.calibration], source.ahead[source.calibration]
-    return anomaly.calibrate(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
+    return anomaly.calibrate_alarm(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
 
 
 def warnings_of(source: Source, model: Any) -> Warnings:
