@@ -156,6 +156,14 @@ def test_links_between_pages_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_of_the_repository_named_in_pages_exist(page):
+    text = page.read_text()
+    folders = re.findall(r"`((?:src|tests|benchmarks|docs)/[\w./-]+)`", text)
+    scripts = re.findall(r"`(?:python )?([\w./-]+/[\w-]+\.py)\b", text)
+    assert [path for path in {*folders, *scripts} if not (ROOT / path).exists()] == []
+
+
 def test_the_navigation_leads_to_pages():
     def files(entry):
         if isinstance(entry, str):
