@@ -31,17 +31,17 @@ def compared(torch: float, prbnn: float) -> dict[str, float]:
 def measured(ours: dict, eager: dict, vectorised: dict) -> dict:
     """Every comparison by what is compared."""
     found = {
-        "whole process, 6,000 steps, beside the eager loop": compared(
+        "whole process, eager loop": compared(
             eager["seconds_import"] + eager["seconds_run"],
             ours["seconds_import"] + ours["seconds_first_fit"],
         )
     }
     for name, theirs in (("eager", eager), ("vectorised", vectorised)):
-        found[f"training alone, beside the {name} loop"] = compared(
+        found[f"training alone, {name} loop"] = compared(
             theirs["seconds_run"], ours["seconds_second_fit"]
         )
     for name, theirs in (("eager", eager), ("vectorised", vectorised)):
-        found[f"to the paper's result, beside the {name} loop"] = compared(
+        found[f"to the paper's result, {name} loop"] = compared(
             theirs["seconds_to_paper_result"], ours["seconds_to_paper_result"]
         )
     return {

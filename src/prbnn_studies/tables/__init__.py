@@ -14,16 +14,8 @@ from prbnn_studies.tables.grid import Grid
 # study: what its records can be shown as
 BLOCKS: dict[str, dict[str, Callable[..., Grid]]] = {
     "simulation1": {"table": simulation1.engines},
-    "simulation2": {
-        "table": simulation2.methods,
-        "summary": simulation2.summary,
-        "engines": simulation2.methods,
-    },
-    "landing": {
-        "table": landing.by_flights,
-        "curve": landing.learning_curve,
-        "radar": landing.without_and_with,
-    },
+    "simulation2": {"table": simulation2.methods, "summary": simulation2.summary},
+    "landing": {"table": landing.by_flights, "radar": landing.without_and_with},
     "solar": {"table": solar.errors_by_seed, "changes": solar.changes},
     "uci": {"rmse": uci.rmse, "nll": uci.nll, "knowledge": uci.knowledge},
     "engines": {problem: benchmarks.engines(problem) for problem in benchmarks.PROBLEMS},

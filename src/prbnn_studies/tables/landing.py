@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from prbnn_studies.tables.grid import Grid
 
 MEASURES = ("mse", "std", "crps")
@@ -46,31 +48,10 @@ def without_and_with(results: dict) -> Grid:
     )
 
 
-def learning_curve(results: dict) -> Grid:
-    """One row per number of training flights."""
-    headings = (
-        "training flights",
-        "rules",
-        "CRPS, last point",
-        "steps at which the mean breaks a rule",
-        "90 % band holds",
-    )
-    rows = [
-        (
-            f"{int(flights):,}",
-            size["strengths"],
-            _change(size, "last", "crps"),
-            _broken(size),
-            f"{size['with']['last']['coverage90']:.0%}",
-        )
-        for flights, size in results["by_flights"].items()
-    ]
-    return Grid(headings, rows, words=2)
-
-
-def _counts(sizes) -> list[list[str]]:
-    held = [f"{size['with']['last']['coverage90']:.0%}" for size in sizes]
+def _counts(sizes: Collection[dict]) -> list[list[str]]:
+    held = [_percent(size["with"]["last"]["coverage90"]) for size in sizes]
     return [
+        ["rules with knowledge", *(size["strengths"] for size in sizes)],
         ["steps at which the mean breaks a rule", *map(_broken, sizes)],
         ["last points in the 90 % band, with knowledge", *held],
     ]
@@ -84,5 +65,10 @@ def _change(size: dict, scope: str, measure: str) -> str:
     return _arrow(*(size[part][scope][measure] for part in ("without", "with")))
 
 
-def _arrow(without: float, known: float) -> str:
-    return f"{without:.2e} -> {known:.2e}"
+def _arrow(without: float | None, known: float | None) -> str:
+    """Both numbers; nothing where a record does not hold them."""
+    return "" if without is None or known is None else f"{without:.2e} -> {known:.2e}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
