@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs nothing beside it, and its plots as PNG files."""
+"""The report: one self-contained HTML page, and its plots as PNG files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.report.findings import Findings, Scores, findings_of
+from prbnn.assessment.scores import RegressionScores
+from prbnn.fitting.result import has_price
+from prbnn.report.findings import Findings, findings_of
 from prbnn.report.palette import Key, variables
 from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
 from prbnn.report.subject import MOST_ROWS, Subject
@@ -24,14 +26,13 @@ from prbnn.report.tables import (
     scores_table,
     worst_table,
 )
-from prbnn.report.verdict import Mood, headline, tiles, verdict
+from prbnn.report.verdict import Mood, headline, judging_rows, tiles, verdict
 from prbnn.report.wording import counted, percent, with_unit
-from prbnn.rules.strengths import Kind
 from prbnn.system.disk import write_whole
 
 __all__ = ["Subject", "html_page", "write_report"]
 
-# a browser that obeys this loads nothing, whatever a name in the data says
+# under this policy a browser loads nothing, whatever a name in the data says
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 SIGNS: dict[Mood, str] = {
     "good": "M2 7.5 5.5 11 12 3.5",
@@ -68,7 +69,7 @@ def write_report(subject: Subject, folder: Path, pictures: bool = True) -> Path:
 
 
 def html_page(subject: Subject) -> str:
-    """The page as text."""
+    """The report on a subject, as the text of an HTML page."""
     findings = findings_of(subject)
     return _page(subject, findings, pictures_of(subject, findings))
 
@@ -110,8 +111,8 @@ def _style() -> str:
 
 
 def _verdict(subject: Subject, findings: Findings) -> str:
-    said = verdict(subject, findings)
-    mood, line = headline(subject, said)
+    remarks = verdict(subject, findings)
+    mood, line = headline(subject, remarks)
     numbers = "".join(
         f'<div class="tile {tile.mood}"><b>{escape(tile.value)}</b>'
         f"<span>{escape(tile.label)}</span></div>"
@@ -121,7 +122,7 @@ def _verdict(subject: Subject, findings: Findings) -> str:
         f'<li class="{each.mood}">{_sign(each.mood)}<div>{escape(each.text)}'
         + (f' <span class="remedy">{escape(each.remedy)}</span>' if each.remedy else "")
         + "</div></li>"
-        for each in said
+        for each in remarks
     )
     return (
         f'<section id="verdict" class="card {mood}"><h2>{escape(line)}</h2>'
@@ -159,7 +160,8 @@ def _legend(keys: Sequence[Key]) -> str:
         match key.kind:
             case "band":
                 return (
-                    f'<rect width="22" height="12" rx="2" fill="{ink}" opacity="{key.strength}"/>'
+                    f'<rect x=".5" y=".5" width="21" height="11" rx="2" fill="{ink}" stroke="{ink}" '
+                    f'fill-opacity="{key.strength}" stroke-opacity=".45"/>'
                 )
             case "dot":
                 return f'<circle cx="11" cy="6" r="3.2" fill="{ink}"/>'
@@ -183,14 +185,14 @@ def _fit(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     )
     if names > 1:
         text += (
-            " Inputs are in the order of how far they move the mean. Each plot moves one input and "
-            "holds the others at the median of the training rows (the most common value where there "
-            "are few)."
+            " Inputs are ordered by how far they move the mean. Each plot varies one input and holds "
+            "the others at the median of the training rows (at the most common value for inputs with "
+            "few values)."
         )
         if subject.classes is None:
             text += (
-                " Dots are rows as they were observed, with all their columns, so faint ones need "
-                "not follow the curve."
+                " Dots are observed rows with their own values of all columns, so faint dots need not "
+                "follow the curve."
             )
     shown = len({picture.name for picture in drawn.fit[0]}) - (subject.classes is None)
     if shown < names:
@@ -215,34 +217,34 @@ def _knowledge(subject: Subject, findings: Findings) -> str:
     )
     return (
         _lead(
-            "Functions are tried at thousands of points of each rule's region. Those that break a "
-            "hard rule are rejected, the others stored: a dense trial, not a proof."
+            "Functions are evaluated at thousands of points of each rule's region. Those that break a "
+            "hard rule are rejected, the others stored. This is a dense check, not a proof."
         )
         + knowledge_table(subject, findings)
         + _small(
-            "<b>Prices</b>: how many nats of evidence (fit less complexity) would be won if that "
-            "little more mean violation were tolerated, or if the bound were moved outwards by that "
-            "much (the first price times the share of functions and points that are beyond it). A "
-            "free rule is what the data say anyway; a dear one is where rule and data pull "
-            f"apart.{tempered}{_no_prices(subject)} <b>Rows that break it</b>: as "
-            "observed, noise included; rules speak of the output without its noise."
+            "<b>Prices</b>: how many nats of evidence (fit minus complexity) tolerating that much more "
+            "mean violation would buy, or moving the bound outwards by that much (the first price times "
+            "the fraction of functions and points beyond the bound). A free rule agrees with the data "
+            f"anyway; a high price shows where rule and data conflict.{_no_prices(subject)}{tempered} "
+            "<b>Rows that break it</b>: as observed, noise included; rules are about the output "
+            "without noise."
         )
         + _audit(subject)
     )
 
 
 def _no_prices(subject: Subject) -> str:
-    """Which of the two columns' numbers cannot be reckoned with."""
-    if len(subject.column_names) < 2 or all(r.strength.kind != Kind.HARD for r in subject.rules):
+    """Why some rules have no price, where there are such rules."""
+    if all(has_price(rule) for rule in subject.rules):
         return ""
     return (
-        " Of a hard rule without a tolerance they are on the points where it is hardest to keep, not "
-        "over its whole region: compare them with each other, and do not reckon with them."
+        " A hard rule without a tolerance has no price: its multiplier depends on the fraction of "
+        "functions that may be rejected. State a tolerance to get one."
     )
 
 
 def _audit(subject: Subject) -> str:
-    """Training rows that noise does not explain."""
+    """Training rows that break a rule by more than noise explains, and how that was judged."""
     found = subject.model.audit_
     if not found.noise:
         return ""
@@ -253,7 +255,7 @@ def _audit(subject: Subject) -> str:
     judged = (
         f"Judged by noise of {escape(sizes)}, "
         + ("as stated" if found.source == "stated" else "estimated from neighbouring rows")
-        + f", with a chance of {percent(found.rate)} a rule that clean rows are listed."
+        + f", with a probability of {percent(found.rate)} per rule that clean rows are listed."
     )
     if not found.rows:
         return _small(
@@ -263,21 +265,21 @@ def _audit(subject: Subject) -> str:
         "<h3>Audit of the training rows</h3>"
         + audit_table(subject, found.findings)
         + _small(
-            f"Rows that break a rule by more than noise explains: a wrong meter, a wrong rule, or a "
-            f"state that the rule should leave out. {judged}"
+            "Rows that break a rule by more than noise explains: a faulty meter, a wrong rule, or a "
+            f"state that the rule should exclude. {judged}"
         )
     )
 
 
 def _training(subject: Subject, drawn: Pictures) -> str:
     if not drawn.training:
-        return _lead("There is no record of rules along the way.")
+        return _lead("There is no record of rules during training.")
     keys = drawn.training[0].keys
     left = len(subject.rules) - len(keys)
-    more = f" {counted(left, 'rule')} under less pressure not shown." if left else ""
+    more = f" {counted(left, 'rule')} with smaller penalties not shown." if left else ""
     return (
         _lead(
-            "Prices rise until rules hold, then stay. A line that still climbs at the end asks for "
+            "Multipliers rise until their rules hold, then settle. One that still rises at the end needs "
             f"more steps.{more}"
         )
         + _legend(keys)
@@ -286,11 +288,11 @@ def _training(subject: Subject, drawn: Pictures) -> str:
 
 
 def _judges(subject: Subject) -> str:
-    text = f"On {counted(len(subject.judges), f'{subject.judged_on} row')}"
+    text = f"On {judging_rows(subject)}"
     if len(subject.judges) == MOST_ROWS:
         text += f", {MOST_ROWS:,} chosen at random"
     if subject.judged_on == "training":
-        text += ", since none were held out: what follows flatters the model"
+        text += ", since none were held out: the numbers are too optimistic"
     return f"{text}. "
 
 
@@ -298,16 +300,16 @@ def _calibration(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     scores = findings.scores
     parts = [
         _lead(
-            _judges(subject) + "Whether bands hold as many observations as they promise."
-            if isinstance(scores, Scores)
-            else _judges(subject) + "Whether things happen as often as predicted."
+            _judges(subject) + "Whether bands hold as many observations as they state."
+            if isinstance(scores, RegressionScores)
+            else _judges(subject) + "Whether classes occur as often as predicted."
         ),
         _legend(drawn.calibration[0][0].keys),
     ]
     for output, group in enumerate(drawn.calibration):
         if len(drawn.calibration) > 1:
             parts.append(f"<h3>{escape(subject.output_names[output])}</h3>")
-        beside = coverage_table(subject, scores, output) if isinstance(scores, Scores) else ""
+        beside = coverage_table(scores, output) if isinstance(scores, RegressionScores) else ""
         parts.append(f'<div class="beside">{_figures(group)}{beside}</div>')
     return "".join(parts)
 
@@ -320,8 +322,8 @@ def _plain(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     rules = broken_table(subject, findings) if subject.rules else ""
     return (
         _lead(
-            f"{_judges(subject)}The plain network has the same data and was told no rules. Bold is "
-            "better."
+            f"{_judges(subject)}The plain network is fitted to the same data without rules. The better "
+            "score is bold."
         )
         + f'<div class="plots">{_figures(drawn.plain)}</div>'
         + f'<div class="pair">{scores_table(subject, findings)}{rules}</div>'
@@ -331,9 +333,9 @@ def _plain(subject: Subject, findings: Findings, drawn: Pictures) -> str:
 def _surprises(subject: Subject, findings: Findings) -> str:
     rows = counted(len(subject.looked_at), "row")
     return _lead(
-        f"Of {rows}, those that the model expected least: a wrong meter, a rare state, or something "
-        "the rules and columns do not know. Surprise is minus the log of the predictive density, in nats "
-        "above the median row's. Rows count from 1."
+        f"Of {rows}, those that the model expected least: a faulty meter, a rare state, or an effect "
+        "that rules and columns do not cover. Surprise is minus the log of the predictive density, in "
+        "nats above that of the median row. Row numbers start at 1."
     ) + worst_table(subject, findings)
 
 
