@@ -67,7 +67,7 @@ class Alarm:
         return ~(self.score(surprise) <= self.level)
 
 
-def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
+def calibrate_alarm(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
     """The alarm whose rate of false alarms is at most ``false_alarms``.
 
     ``held_out`` is the surprise (observations, steps) of observations that did not train the model.

@@ -211,7 +211,7 @@ def surprise(model: Any, observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
 def alarm_of(source: Source, model: Any) -> anomalies.Alarm:
     """The alarm level from calibration flights; its rate is at least 1 / their number."""
     held = source.observed[source.calibration], source.ahead[source.calibration]
-    return anomalies.calibrate(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
+    return anomalies.calibrate_alarm(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
 
 
 def alarm_rates(source: Source, model: Any) -> AlarmRates:
