@@ -97,7 +97,7 @@ def test_violations_of_the_mean_by_hand(source, pair):
 
 
 def test_warnings_are_calibrated_on_flights_that_neither_trained_nor_tested(source, pair):
-    found = study.warnings_of(source, pair[1].model)
+    found = study.alarm_rates(source, pair[1].model)
     assert found.calibrated_on == len(source.calibration)
     assert found.strange == len(source.strange.values)
     assert found.rule_breaking_strange == 1.0

@@ -60,7 +60,7 @@ def test_engines_keep_the_hard_rules_and_choose_their_own_tempering(monkeypatch)
 
     def run(method, seed, tempering="auto", **options):
         asked.append((method, tempering, options.get("inference")))
-        return simulation.Record(method, seed, *[0] * 2, *[[0]] * 2, *[0] * 11), None
+        return simulation.Fit(method, seed, *[0] * 2, *[[0]] * 2, *[0] * 11), None
 
     monkeypatch.setattr(simulation, "run", run)
     methods = [simulation.by_engine("bbb"), simulation.by_engine("nuts")]

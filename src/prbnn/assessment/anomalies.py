@@ -67,10 +67,12 @@ class Alarm:
         return ~(self.score(surprise) <= self.level)
 
 
-def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
-    """The alarm whose rate of false alarms is at most ``false_alarms``, from held-out surprise.
+def calibrate_alarm(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
+    """The alarm whose rate of false alarms is at most ``false_alarms``.
 
-    >>> alarm = calibrate(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
+    ``held_out`` is the surprise (observations, steps) of observations that did not train the model.
+
+    >>> alarm = calibrate_alarm(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
     >>> float(alarm.warns(np.random.default_rng(1).normal(size=(999, 3))).mean()) < 0.08
     True
     """

@@ -106,7 +106,7 @@ def watched(
     numbers = apply(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
     inputs, known, which = run.judged()
-    alarm = anomaly.calibrate(
+    alarm = anomaly.calibrate_alarm(
         _surprise(run, inputs, known), _attainable(false_alarms, len(known), notes)
     )
     surprise = _surprise(run, numbers.values, target)
