@@ -50,10 +50,10 @@ from prbnn.rules.values import AtLeast, AtMost, Between, Equals, OneOf, Outside
 if TYPE_CHECKING:
     from prbnn.assessment.audit import audit
     from prbnn.estimators.classifier import PRBNNClassifier
+    from prbnn.estimators.loading import load
     from prbnn.estimators.regressor import PRBNNRegressor
     from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
     from prbnn.rules.file.knowledge_file import read_knowledge, write_knowledge
-    from prbnn.saving.reading import load
 
 __all__ = [
     "GRU",
@@ -119,7 +119,7 @@ _LAZY = {
     "PRBNNRegressor": "prbnn.estimators.regressor",
     "PRBNNSequenceRegressor": "prbnn.estimators.sequence_regressor",
     "audit": "prbnn.assessment.audit",
-    "load": "prbnn.saving.reading",
+    "load": "prbnn.estimators.loading",
     "read_knowledge": "prbnn.rules.file.knowledge_file",
     "write_knowledge": "prbnn.rules.file.knowledge_file",
 }

@@ -84,7 +84,11 @@ class CertificateError(ValueError):
 
 
 class CertificateWarning(UserWarning):
-    """A certificate was left out, since it does not speak of the model it came with."""
+    """A certificate was left out, since it is not of the model it came with."""
+
+
+class CollapseWarning(UserWarning):
+    """A fit converged onto its prior, and explains almost nothing of the data."""
 
 
 def is_number(value: object) -> bool:

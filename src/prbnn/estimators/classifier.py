@@ -11,58 +11,29 @@ from sklearn.base import ClassifierMixin
 
 from prbnn.data.frames import read_weights, refuse_masked
 from prbnn.errors import DataError, KnowledgeError, nearest
-from prbnn.estimators.estimator import Estimator, one_column
+from prbnn.estimators.arguments import one_column
+from prbnn.estimators.estimator import Estimator
+from prbnn.estimators.parameters import documented
 from prbnn.model.likelihoods import Bernoulli, Categorical
 from prbnn.posterior.draws import Prediction
 from prbnn.rules.base import Rule, named
+from prbnn.saving.saved_model import SavedModel
 
 
+@documented(
+    parameters={
+        "knowledge": "list of rules on probabilities, in the units and column names of the data",
+        "scaling": 'of the inputs: "minmax", "standard" or "none"',
+    },
+    attributes={"classes_": "the labels, sorted; columns of probabilities are in this order"},
+)
 class PRBNNClassifier(ClassifierMixin, Estimator):
     """A Bayesian neural network for classes, whose probabilities obey the knowledge it is given.
 
-    Rules speak of the probability of a class, named by its label: ``AtMost(0.2, of="late")``. Two
-    classes share one probability, that of ``classes_[1]``; a rule need not name it.
+    A rule is on the probability of a class, named by its label: ``AtMost(0.2, of="late")``. Two
+    classes have one probability, that of ``classes_[1]``; a rule need not name it.
 
-    Parameters
-    ----------
-    network : declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None
-    knowledge : list of rules on probabilities, in the units and column names of the data
-    inference : "bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine with
-        its options
-    prior : prior over weights; Normal(0, 1) if None
-    tempering : weight of the KL term; "auto" chooses it by held-out score
-    scaling : of the inputs: "minmax", "standard" or "none"
-    steps : training budget; the engine's own if None
-    batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
-    points : at how many points of its region a rule is tried a step
-    rejection : share of drawn functions that may break a hard rule and be rejected; less of it
-        means more pressure and narrower bands; the engine's own if None
-    draws : how many functions are stored
-    prove : True stores only draws that are proved to obey the hard rules on the sets that certificate_
-        names (at training rows, for columns that a rule does not name), and trains on with
-        counterexamples where most are not; a number is the seconds it may take
-    enforce : "training", or "construction" to build hard limits and shapes into the network, which
-        then obeys them whatever its weights are; rules that cannot be built raise
-    categories : columns that take only the values seen in the data; truth values and category types of
-        a data frame need not be named. Every other column is a number: rules are tried and proved
-        between its values, too
-    random_state : seed
-    verbose : True shows progress; None shows it in a terminal
-
-    Attributes
-    ----------
-    classes_ : the labels, sorted; columns of probabilities are in this order
-    posterior_ : stored draws; every one obeys the rules that are hard without a tolerance, at all
-        points checked, unless result_ says that acceptance is too low
-    raw_posterior_ : draws before any was rejected
-    acceptance_ : share of raw draws that obey every hard rule
-    knowledge_report_ : table of the rules
-    audit_ : training rows that break a rule by more than noise explains
-    result_ : how the fit ended
-    certificate_ : what was proved of the stored draws; None unless ``prove``
-    history_ : how the objective, the violations and the duals moved in training
-    settings_ : the parameters as they were, what stood for None, and the seed
-    solution_, tempering_, output_names_, n_features_in_, feature_names_in_ : the rest of the record
+    {parameters and attributes}
 
     >>> import numpy as np
     >>> from prbnn import MLP, Increasing, PRBNNClassifier
@@ -81,9 +52,9 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     classes_: np.ndarray
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows of ``X`` and their labels; every mistake is told before training.
+        """Fit to rows of ``X`` and their labels ``y``; invalid input raises before training.
 
-        A row of no weight is no row, and a class that has no other is no class.
+        Rows with ``sample_weight`` 0 are left out, and so are classes that have no other rows.
         """
         labels = _labels(one_column(y))
         classes = _classes(labels, sample_weight)
@@ -94,8 +65,13 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
         likelihood = Bernoulli() if two else Categorical()
         self._learn(X, targets, sample_weight, likelihood, outputs)
         self.classes_ = classes
-        self._warn_unless_converged()
+        self._warn()
         return self
+
+    def _restore(self, saved: SavedModel) -> None:
+        super()._restore(saved)
+        assert saved.classes is not None, "labels of the classes are missing"
+        self.classes_ = saved.classes
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""

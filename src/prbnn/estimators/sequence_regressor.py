@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from prbnn.data.scaling import ScalingKind
 from prbnn.data.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
 from prbnn.errors import DataError
-from prbnn.estimators.estimator import Estimator, likelihood_of
+from prbnn.estimators.arguments import likelihood_of
+from prbnn.estimators.estimator import Estimator, shared
+from prbnn.estimators.parameters import PARAMETERS, documented
 from prbnn.fitting.prepare import check_count
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
@@ -21,42 +23,47 @@ from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
 from prbnn.posterior.draws import Prediction
 from prbnn.rules.base import Rule
+from prbnn.saving.saved_model import SavedModel
 
 # few sequences are soon learned by heart; many take longer to settle
 STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
 
 
+@documented(
+    parameters={
+        "network": "`LSTM`, `GRU`, or any network of a row; LSTM() if None",
+        "knowledge": 'list of rules, such as ``Falls("altitude", lag=3)`` or '
+        '``Between(0, 9, of="y", at="last")``',
+        "variables": "names of the observed variables; of a long table, its columns",
+        "outputs": "names of the variables to predict; of a long table, its columns",
+        "static": "names of what does not change along a sequence; of a long table, its columns",
+        "id": "of a long table, the column that names a sequence",
+        "time": "of a long table, the column that orders the steps",
+        "history": "of a long table, the number of observed steps",
+        "ahead": "of a long table, the number of steps to predict",
+        "inference": "an engine's name or the engine; Bayes by Backprop with 2 draws per step if None",
+        "noise": f"{PARAMETERS['noise']}; one noise per output and step",
+        "prior": "prior over weights; LayerNormal() if None",
+        "tempering": "weight of the KL term",
+        "scaling": f"{PARAMETERS['scaling']}; a variable is scaled alike at every step",
+        "steps": "number of training steps; if None 3,000, and 6,000 above 1,000 sequences",
+        "batch_size": "sequences per step",
+        "points": "number of sequences at which a rule is evaluated per step",
+        "categories": "variables and static columns that take only the values seen in the data",
+    },
+    attributes={
+        "layout_": "how the sequences were read",
+        "certificate_": "None: a fit to sequences proves nothing; see ``certify``",
+    },
+)
 class PRBNNSequenceRegressor(Estimator):
     """A Bayesian recurrent network whose predicted trajectories obey the knowledge it is given.
 
     ``fit(X, y)`` takes arrays: ``X`` (sequences, steps, variables) and ``y`` (sequences, steps ahead,
-    outputs), or (sequences, outputs) for one vector a sequence. Given ``id`` and ``time`` it takes
-    one long table instead, ``fit(frame)``, a row a step.
+    outputs), or (sequences, outputs) for one vector per sequence. Given ``id`` and ``time`` it takes
+    one long table instead, ``fit(frame)``, with one row per step.
 
-    Parameters
-    ----------
-    network : `LSTM`, `GRU`, or any network of a row; LSTM() if None
-    knowledge : rules, such as ``Falls("altitude", lag=3)`` or ``Between(0, 9, of="y", at="last")``
-    variables, outputs, static : names of the observed variables, of those to predict, and of what
-        does not change along a sequence; of a long table, its columns
-    id, time : of a long table, the columns that name a sequence and order its steps
-    history, ahead : of a long table, how many steps are observed and how many lie ahead
-    inference : an engine's name or the engine; Bayes by Backprop with 2 draws a step if None
-    noise, likelihood : as in `PRBNNRegressor`; one noise an output and step
-    prior : prior over weights; LayerNormal() if None
-    tempering : weight of the KL term
-    scaling : "minmax", "standard" or "none"; a variable is scaled alike at every step
-    steps : training budget; 3,000 if None, and twice that from 1,000 sequences on
-    batch_size : sequences a step
-    points : at how many sequences a rule is tried a step
-    categories : variables and static columns that take only the values seen in the data
-    rejection, draws, random_state, verbose : as in `PRBNNRegressor`
-
-    Attributes
-    ----------
-    layout_ : how the sequences were read
-    posterior_, raw_posterior_, acceptance_, knowledge_report_, audit_, result_, solution_,
-    tempering_, history_, settings_ : as in `PRBNNRegressor`
+    {parameters and attributes}
 
     >>> import numpy as np
     >>> from prbnn import GRU, PRBNNSequenceRegressor, Rises
@@ -95,22 +102,7 @@ class PRBNNSequenceRegressor(Estimator):
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
-        super().__init__(
-            network,
-            knowledge,
-            inference=inference,
-            prior=prior,
-            tempering=tempering,
-            scaling=scaling,
-            steps=steps,
-            batch_size=batch_size,
-            points=points,
-            rejection=rejection,
-            draws=draws,
-            categories=categories,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        super().__init__(**shared(locals()))
         self.variables = variables
         self.outputs = outputs
         self.static = static
@@ -139,8 +131,13 @@ class PRBNNSequenceRegressor(Estimator):
         likelihood = likelihood_of(self.noise, self.likelihood)
         self._learn(data.rows(), data.targets(), None, likelihood, layout.targets, layout)
         self.layout_ = layout
-        self._warn_unless_converged()
+        self._warn()
         return self
+
+    def _restore(self, saved: SavedModel) -> None:
+        super()._restore(saved)
+        assert saved.posterior.columns.layout is not None, "the layout of the sequences is missing"
+        self.layout_ = saved.posterior.columns.layout
 
     def _is_table(self, X: Any) -> bool:
         return hasattr(X, "columns")

@@ -6,16 +6,20 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
+from sklearn.exceptions import ConvergenceWarning
 
 from prbnn.assessment import metrics
 from prbnn.data.encoding import Encoding
-from prbnn.errors import DataError
+from prbnn.errors import CollapseWarning, DataError
+from prbnn.estimators.estimator import content_of
+from prbnn.estimators.loading import restore
 from prbnn.rules.file.knowledge_file import write_knowledge
 from prbnn.runs.belonging import (
     RUN,
@@ -40,8 +44,6 @@ from prbnn.runs.plan import Plan
 from prbnn.runs.preparing import Prepared
 from prbnn.runs.records import record_bytes
 from prbnn.saving.container import parse
-from prbnn.saving.reading import restore
-from prbnn.saving.writing import content_of
 from prbnn.system.disk import locked
 
 BAND = (0.05, 0.95)
@@ -86,8 +88,9 @@ class Run:
 
         return pd.DataFrame(values, columns=list(self.encoding.inputs))
 
+    @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
-        """Errors of the model and of the plain one, on the rows that judge."""
+        """Errors of the model and of the plain one on held-out rows (training rows if there are none)."""
         inputs, targets, _ = self.judged()
         models = {"model": self.model} | ({} if self.plain is None else {"plain": self.plain})
         table = self.numbers(inputs)
@@ -126,7 +129,7 @@ class Run:
             "notes": list(self.notes),
             "data_sha256": self.fingerprint,
             "result": str(self.model.result_),
-            "scores": self.scores(),
+            "scores": self.scores,
         }
         if self.model.certificate_ is not None:
             contents[CERTIFICATE] = certificate_bytes(self.model.certificate_, identity)
@@ -152,7 +155,11 @@ def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
 
 
 def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
-    """Fit the network with its rules, and the plain one; fits that did not converge say so later."""
+    """Fit the network with its rules, and the plain one without them.
+
+    ``say`` is called with what begins; ``verbose`` is that of the estimators. The results of the models
+    say whether they converged, and what to beware of.
+    """
     plan, train = prepared.plan, ~prepared.held_out
     table, targets = prepared.frame(train), prepared.targets[train]
     if prepared.is_classes and len(np.unique(targets)) < 2:
@@ -163,7 +170,9 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
     def one(rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
         model = _estimator(prepared, rules, tempering, verbose)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            # what these say is in the result, which commands and reports show
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", CollapseWarning)
             return model.fit(table, _target_column(targets, plan.target))
 
     say("fitting with knowledge" if prepared.rules else "fitting")
