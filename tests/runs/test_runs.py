@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,19 @@ import numpy as np
 import pandas
 import pytest
 from safetensors import safe_open
+from sklearn.exceptions import ConvergenceWarning
 
+from prbnn import PRBNNRegressor
 from prbnn.certify import Certificate
 from prbnn.certify.fingerprints import of_draws
-from prbnn.errors import CertificateError, DataError, InfeasibleError, KnowledgeError
+from prbnn.errors import (
+    CertificateError,
+    CollapseWarning,
+    DataError,
+    InfeasibleError,
+    KnowledgeError,
+)
+from prbnn.fitting.result import Result
 from prbnn.report import page
 from prbnn.runs.applying import broken_rules, predictions, watched
 from prbnn.runs.checking import check, earlier_certificate, keep
@@ -69,15 +79,35 @@ def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: Plan) ->
     assert which == "held-out"
     assert len(targets) == 32
     assert again.plan == plan
-    assert again.scores() == run.scores()
+    assert again.scores == run.scores
     assert np.array_equal(again.targets, run.targets)
     rows = again.numbers(inputs)
     assert np.array_equal(again.model.sample(rows), run.model.sample(rows))
     assert np.array_equal(again.plain.predict(rows), run.plain.predict(rows))
     record = json.loads((folder / "run" / "run.json").read_text())
-    assert record["scores"]["model"]["rmse"] == run.scores()["model"]["rmse"]
+    assert record["scores"]["model"]["rmse"] == run.scores["model"]["rmse"]
     assert record["command"] == plan.command(str(folder / "run"))
     assert "printed on it" in (folder / "run" / "knowledge.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "hidden", [CollapseWarning("in the result"), ConvergenceWarning("in the result")]
+)
+def test_only_warnings_that_the_result_repeats_are_silenced(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, hidden: Warning
+) -> None:
+    def warned(self: PRBNNRegressor, X: object, y: object) -> PRBNNRegressor:
+        warnings.warn(hidden, stacklevel=1)
+        warnings.warn("of something else", UserWarning, stacklevel=1)
+        self.result_ = Result("converged")
+        self.tempering_ = 0.1
+        return self
+
+    monkeypatch.setattr(PRBNNRegressor, "fit", warned)
+    with pytest.warns(UserWarning) as caught:
+        fit(prepare(plan), lambda _: None, False)
+    # of the model and of the plain network
+    assert [str(warning.message) for warning in caught] == ["of something else"] * 2
 
 
 def test_held_out_rows_do_not_train(run: Run) -> None:
@@ -254,8 +284,8 @@ def test_classes_are_fitted_kept_and_watched(plan: Plan, folder: Path) -> None:
     done = fit(prepare(wanted), lambda _: None, False)
     done.save(folder / "classes")
     again = open_run(folder / "classes")
-    assert again.scores() == done.scores()
-    assert done.scores()["model"]["accuracy"] > 0.8
+    assert again.scores == done.scores
+    assert done.scores["model"]["accuracy"] > 0.8
     found, _ = predictions(again, path)
     assert np.allclose(found["power=high"] + found["power=low"], 1)
     frame.loc[0, "power"] = "strange"
@@ -367,7 +397,7 @@ def test_a_run_that_cannot_be_saved_leaves_the_one_that_was_there(
         patch.setattr(os, "fsync", full)
         replace(run, model=run.plain, plain=None).save(kept)
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
-    assert open_run(kept).scores() == run.scores()
+    assert open_run(kept).scores == run.scores
     replace(run, model=run.plain, plain=None).save(kept)
     assert open_run(kept).plain is None
     assert not (kept / "plain.prbnn").exists()
@@ -408,7 +438,7 @@ def test_runs_of_before_files_had_hashes_still_open(run: Run, kept: Path) -> Non
     del record["run"], record["files"]
     (kept / "run.json").write_text(json.dumps(record))
     again = open_run(kept)
-    assert again.scores() == run.scores()
+    assert again.scores == run.scores
     assert again.plain is not None
 
 

@@ -87,16 +87,17 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
         with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
             done = fit(prepared, say, False if quiet else None)
         done.save(out, held=True)
-        scores = done.scores()
         if records is not None:
-            write_record(records, _record(done, scores, time.perf_counter() - began))
+            write_record(records, _record(done, time.perf_counter() - began))
     for note in done.notes[len(prepared.notes) :]:
         console.print(f"- {note}")
     if prepared.rules:
         console.print(str(done.model.knowledge_report_))
     elif done.model.result_.status != "converged":
         console.print(str(done.model.result_))
-    console.print(score_table(done, scores))
+    for which, message in warnings_of(done):
+        console.print(f"Warning, {which}: {message}")
+    console.print(score_table(done))
     folder = shlex.quote(str(out))
     console.print(f"Saved in {out}. Next:")
     console.print(f"  prbnn report {folder}")
@@ -115,30 +116,43 @@ def _check_place(records: Path | None) -> None:
         records.unlink()
 
 
-def score_table(done: Run, scores: dict[str, dict[str, float]]) -> Table:
-    """Errors on the rows that judge, with and without knowledge."""
+def warnings_of(done: Run) -> list[tuple[str, str]]:
+    """The name of the model and the text of every warning in the results of a run."""
+    models = {"the model": done.model, "the plain network": done.plain}
+    return [
+        (name, message)
+        for name, model in models.items()
+        if model is not None
+        for message in model.result_.warnings
+    ]
+
+
+def score_table(done: Run) -> Table:
+    """Errors on the held-out rows, with and without knowledge."""
     _, targets, which = done.judged()
     table = Table(
         title=f"On {len(targets)} {which} rows", header_style="bold", title_justify="left"
     )
     table.add_column("")
     headings = {"model": "with knowledge" if done.plain is not None else "model", "plain": "plain"}
-    for name in scores:
+    for name in done.scores:
         table.add_column(headings[name], justify="right")
-    for measure in scores["model"]:
-        table.add_row(NAMES[measure], *(f"{found[measure]:.4g}" for found in scores.values()))
+    for measure in done.scores["model"]:
+        found = (f"{scores[measure]:.4g}" for scores in done.scores.values())
+        table.add_row(NAMES[measure], *found)
     return table
 
 
-def _record(done: Run, scores: dict[str, dict[str, float]], seconds: float) -> dict[str, Any]:
+def _record(done: Run, seconds: float) -> dict[str, Any]:
     report = done.model.knowledge_report_
     return {
         "status": done.model.result_.status,
         "message": done.model.result_.message,
+        "warnings": list(done.model.result_.warnings),
         "rows": len(done.targets),
         "held_out": int(done.held_out.sum()),
         "inputs": list(done.encoding.inputs),
-        "scores": scores,
+        "scores": done.scores,
         "acceptance": done.model.acceptance_,
         "tempering": done.model.tempering_,
         "rules": [

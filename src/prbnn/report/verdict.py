@@ -44,7 +44,7 @@ class Tile:
 
 def verdict(subject: Subject, findings: Findings) -> list[Statement]:
     """Every statement, in the order a reader asks: fit, rules, error, bands."""
-    said = [_fit(subject), *_rules(subject), _error(subject, findings)]
+    said = [_fit(subject), *_warnings(subject), *_rules(subject), _error(subject, findings)]
     if isinstance(findings.scores, Scores):
         said += [
             _bands(subject, findings.scores, k) for k in range(min(3, len(subject.output_names)))
@@ -161,6 +161,14 @@ def _fit(subject: Subject) -> Statement:
                 _sentence(result.message),
                 f"{result.status}",
             )
+
+
+def _warnings(subject: Subject) -> list[Statement]:
+    """What the fit itself warns of; the text before the colon says what happened."""
+    return [
+        Statement("caution", _sentence(warning), brief=warning.partition(":")[0])
+        for warning in subject.model.result_.warnings
+    ]
 
 
 def _sentence(text: str) -> str:
