@@ -145,7 +145,7 @@ def test_a_fit_that_diverges_ends_with_code_4(here: Path, monkeypatch: pytest.Mo
     def diverge(*_: object) -> None:
         raise DivergedError("numbers stopped being finite")
 
-    monkeypatch.setattr("prbnn.cli.fit.fit", diverge)
+    monkeypatch.setattr("prbnn.cli.fit_command.fit_run", diverge)
     assert "stopped being finite" in fitted(code=4)
 
 

@@ -12,7 +12,7 @@ import pytest
 from prbnn import DataError
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import sequence_scaling
-from prbnn.data.sequences import Sequences, Table, from_arrays, from_table, layout_of
+from prbnn.data.sequences import LongTable, Sequences, from_arrays, from_table, layout_of
 
 
 def refusal(make: Any) -> str:
@@ -158,7 +158,7 @@ def test_static_numbers_are_one_row_a_sequence(static: Any) -> None:
 
 # --- long tables -------------------------------------------------------------------------------
 
-HOW = Table("flight", "second", ("altitude", "speed"), ("altitude",), ("weight",), 3, 2)
+HOW = LongTable("flight", "second", ("altitude", "speed"), ("altitude",), ("weight",), 3, 2)
 
 
 def long(lengths: dict[str, int] | None = None, **columns: Any) -> pandas.DataFrame:

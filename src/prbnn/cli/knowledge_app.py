@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from prbnn.runs.names import COMMAS, names_of
+from prbnn.runs.names import COMMAS, parse_names
 
 knowledge_app = typer.Typer(
     help="Start a knowledge file, check it against data, or print its schema.", no_args_is_help=True
@@ -48,17 +48,17 @@ def check(
 
     Example: prbnn knowledge check knowledge.yaml data.csv --target power
     """
-    from prbnn.cli.knowledge import check as run
+    from prbnn.cli.knowledge_commands import check as run
 
     run(
         knowledge,
         data,
         target or [],
-        names_of(drop),
+        parse_names(drop),
         json,
         noise,
         classes=classes,
-        categories=names_of(categories),
+        categories=parse_names(categories),
     )
 
 
@@ -74,9 +74,9 @@ def new(
 
     Example: prbnn knowledge new data.csv --target power --out knowledge.yaml
     """
-    from prbnn.cli.knowledge import new as run
+    from prbnn.cli.knowledge_commands import new as run
 
-    run(data, target or [], names_of(drop), out, classes=classes)
+    run(data, target or [], parse_names(drop), out, classes=classes)
 
 
 @knowledge_app.command()
@@ -87,6 +87,6 @@ def schema(
 
     Example: prbnn knowledge schema --out knowledge.schema.json
     """
-    from prbnn.cli.knowledge import schema as run
+    from prbnn.cli.knowledge_commands import schema as run
 
     run(out)

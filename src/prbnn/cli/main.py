@@ -73,7 +73,7 @@ def data(
 
     Example: prbnn data plant.csv
     """
-    from prbnn.cli.data import run
+    from prbnn.cli.data_command import run
 
     run(file, json)
 
@@ -130,7 +130,7 @@ def fit(
 
     Example: prbnn fit plant.csv --target power --knowledge knowledge.yaml --out run
     """
-    from prbnn.cli.fit import plan_of, run
+    from prbnn.cli.fit_command import plan_of, run
 
     plan = plan_of(
         data=file,
@@ -171,7 +171,7 @@ def predict(
 
     Example: prbnn predict run new.csv --out predictions.csv
     """
-    from prbnn.cli.predict import predict as job
+    from prbnn.cli.predict_command import predict as job
 
     job(run, file, out, level, None if missing is None else missing.value, json)
 
@@ -194,7 +194,7 @@ def watch(
 
     Example: prbnn watch run today.csv --false-alarms 0.01 --out watched.csv
     """
-    from prbnn.cli.predict import watch as job
+    from prbnn.cli.predict_command import watch as job
 
     job(run, file, out, level, false_alarms, None if missing is None else missing.value, json)
 
@@ -218,7 +218,7 @@ def check(
 
     Example: prbnn check run --json check.json
     """
-    from prbnn.cli.check import run as job
+    from prbnn.cli.check_command import run as job
 
     job(run, json, seconds, rows or None, quiet)
 
@@ -235,6 +235,6 @@ def report(
 
     Example: prbnn report run
     """
-    from prbnn.cli.report import run as job
+    from prbnn.cli.report_command import run as job
 
     job(run, out, pictures)

@@ -141,7 +141,7 @@ def checked(kind: type[T], plain: Mapping[str, Any]) -> T:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class EncodedTable:
     """A table as numbers: `rows` are the places in the file, `notes` what was done."""
 
     values: np.ndarray
@@ -172,7 +172,7 @@ def apply(
     frame: pd.DataFrame,
     what: str = "the table",
     missing: Missing | None = None,
-) -> Numbers:
+) -> EncodedTable:
     """``frame`` as numbers, the way ``encoding`` says; missing cells are told, dropped or filled.
 
     ``missing`` is what the encoding says unless given.
@@ -195,7 +195,7 @@ def apply(
         raw = {c.name: _filled(raw[c.name], c) for c in encoding.used}
         notes.append(f"missing values filled: {_counts(counts)}")
     values = np.concatenate([raw[column.name][rows] for column in encoding.used], axis=1)
-    return Numbers(values, encoding.inputs, rows, notes)
+    return EncodedTable(values, encoding.inputs, rows, notes)
 
 
 def missing_text(counts: dict[str, int], rows: int, what: str) -> str:

@@ -32,8 +32,8 @@ THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")
 
 
 @dataclass(frozen=True)
-class How:
-    """How a CSV file is written."""
+class CsvFormat:
+    """CsvFormat a CSV file is written."""
 
     delimiter: str
     decimal: str
@@ -101,7 +101,7 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             f"{path} cannot be read as a table: {error}. Is there a cell of more than "
             f"{csv.field_size_limit():,} characters, or a quote that is not closed?"
         ) from None
-    how = How(delimiter, decimal, encoding, thousands)
+    how = CsvFormat(delimiter, decimal, encoding, thousands)
     try:
         with warnings.catch_warnings():
             # rows longer than the line of names: pandas would drop their last cells
@@ -130,7 +130,7 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             and pd.api.types.infer_dtype(frame[name], skipna=True) == "integer"
         ):
             frame[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
-    plain = how == How(",", ".", "utf-8-sig")
+    plain = how == CsvFormat(",", ".", "utf-8-sig")
     notes = [] if plain else [f"read as a file with {how}, {encoding.removesuffix('-sig')} text"]
     unnamed = [name for name in frame.columns if name.startswith("Unnamed:")]
     if unnamed:
@@ -238,7 +238,7 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Generator[None]:
+def with_path(path: Path) -> Generator[None]:
     """Errors about the table of a file, with the file's name."""
     try:
         yield

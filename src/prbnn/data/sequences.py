@@ -106,7 +106,7 @@ def _static(static: Any, count: int) -> np.ndarray:
     return table
 
 
-class Table(NamedTuple):
+class LongTable(NamedTuple):
     """How to read a long table: which columns are what, and how many steps lie before and ahead."""
 
     id: str
@@ -118,7 +118,7 @@ class Table(NamedTuple):
     ahead: int
 
 
-def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
+def from_table(frame: Any, how: LongTable, *, with_targets: bool) -> Sequences:
     """The last ``history + ahead`` steps of each id (``history`` where nothing lies ahead).
 
     Ids with fewer steps than ``ahead`` and one are refused; fewer observed ones are no fault.
@@ -201,10 +201,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
-def names_of(names: Any) -> tuple[str, ...] | None:
+def given_names(names: Any) -> tuple[str, ...] | None:
     """Names as given, in whatever holds them; None where there are none.
 
-    >>> names_of(["a", "b"]), names_of(None)
+    >>> given_names(["a", "b"]), given_names(None)
     (('a', 'b'), None)
     """
     return None if names is None else tuple(map(str, names)) or None
@@ -218,13 +218,13 @@ def layout_of(
 ) -> Layout:
     """Names for what has none: x0, x1 ...; outputs that are as many as the variables share theirs."""
     width = data.observed.shape[2]
-    names = names_of(variables) or tuple(f"x{k}" for k in range(width))
+    names = given_names(variables) or tuple(f"x{k}" for k in range(width))
     assert data.ahead is not None
     steps = data.ahead.shape[1] if data.ahead.ndim == 3 else 0
     count = data.ahead.shape[-1]
     shared = names if steps and count == width else tuple(f"y{k}" for k in range(count))
-    wanted = names_of(outputs) or shared
-    fixed = names_of(static) or tuple(f"s{k}" for k in range(data.static.shape[1]))
+    wanted = given_names(outputs) or shared
+    fixed = given_names(static) or tuple(f"s{k}" for k in range(data.static.shape[1]))
     for what, given, need in (
         ("variables", names, width),
         ("outputs", wanted, count),

@@ -9,7 +9,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from prbnn.data.scaling import ScalingKind
-from prbnn.data.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
+from prbnn.data.sequences import (
+    LongTable,
+    Sequences,
+    from_arrays,
+    from_table,
+    given_names,
+    layout_of,
+)
 from prbnn.errors import DataError
 from prbnn.estimators.arguments import likelihood_of
 from prbnn.estimators.estimator import Estimator, shared
@@ -142,7 +149,7 @@ class PRBNNSequenceRegressor(Estimator):
     def _is_table(self, X: Any) -> bool:
         return hasattr(X, "columns")
 
-    def _how(self, X: Any) -> Table:
+    def _how(self, X: Any) -> LongTable:
         """How a long table is to be read; what was not said is told."""
         missing = [n for n in ("id", "time", "history", "ahead") if getattr(self, n) is None]
         if missing:
@@ -151,18 +158,18 @@ class PRBNNSequenceRegressor(Estimator):
                 "time='second', history=35, ahead=15)"
             )
         check_count(history=self.history, ahead=self.ahead)
-        fixed = names_of(self.static) or ()
+        fixed = given_names(self.static) or ()
         rest = (str(name) for name in X.columns if name not in (self.id, self.time, *fixed))
-        variables = names_of(self.variables) or tuple(rest)
+        variables = given_names(self.variables) or tuple(rest)
         steps = (int(self.history or 0), int(self.ahead or 0))
-        outputs = names_of(self.outputs) or variables
-        return Table(str(self.id), str(self.time), variables, outputs, fixed, *steps)
+        outputs = given_names(self.outputs) or variables
+        return LongTable(str(self.id), str(self.time), variables, outputs, fixed, *steps)
 
-    def _fitted_table(self) -> Table:
+    def _fitted_table(self) -> LongTable:
         """At prediction columns go by the names they had at the fit, whatever their order."""
         layout = self.layout_
         names = (layout.variables, layout.outputs, layout.static)
-        return Table(str(self.id), str(self.time), *names, layout.history, layout.ahead)
+        return LongTable(str(self.id), str(self.time), *names, layout.history, layout.ahead)
 
     def _sequences(
         self, X: Any, y: Any, static: Any, seen: Any, *, with_targets: bool

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.assessment import anomalies as anomaly
-from prbnn.data.encoding import Missing, Numbers, apply
-from prbnn.data.files import naming, read_file
+from prbnn.data.encoding import EncodedTable, Missing, apply
+from prbnn.data.files import read_file, with_path
 from prbnn.errors import DataError
 from prbnn.rules.conflicts.claims import inside
 from prbnn.rules.scoring.binding import scores_of_values
@@ -36,7 +36,7 @@ def predictions(
     return _predicted(run, numbers, level), notes + numbers.notes + _outside(run, numbers)
 
 
-def _outside(run: Run, numbers: Numbers) -> list[str]:
+def _outside(run: Run, numbers: EncodedTable) -> list[str]:
     """Columns whose new values lie outside those of training, where nothing but rules holds."""
     known = run.inputs[~run.held_out]
     low, high = known.min(axis=0), known.max(axis=0)
@@ -49,7 +49,7 @@ def _outside(run: Run, numbers: Numbers) -> list[str]:
     ]
 
 
-def _predicted(run: Run, numbers: Numbers, level: float) -> pd.DataFrame:
+def _predicted(run: Run, numbers: EncodedTable, level: float) -> pd.DataFrame:
     import pandas as pd
 
     table, name = run.numbers(numbers.values), run.plan.target
@@ -94,7 +94,7 @@ def watched(
             f"{data} has no column {name!r}; to watch is to compare what came with what was expected. "
             "Without it, use prbnn predict"
         )
-    with naming(data):
+    with with_path(data):
         target, there = read_target(frame, name, run.plan.classes, "drop")
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {name!r} left out")

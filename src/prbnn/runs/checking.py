@@ -1,7 +1,7 @@
 """Stored draws against the rules of a run: proofs, and fresh points of the regions beside them.
 
 A rule's region is one thing: the columns that it names over their ranges, and the others at training
-rows and between any two of them. Fresh points are drawn from all of it. A proof covers what
+rows and between any two of them. FreshPoints points are drawn from all of it. A proof covers what
 `RuleCertificate.region` names: all of it where every column is swept, the slices at training rows where
 some are not. The worse verdict wins: a draw that breaks a rule at a fresh point is refuted.
 """
@@ -82,7 +82,7 @@ class Checked(NamedTuple):
         return "whole region" if self.rows is None else f"{self.rows} rows"
 
 
-def check(
+def check_run(
     run: Run,
     seconds: float = 60.0,
     rows: int | None = ROWS,
@@ -120,7 +120,7 @@ def check(
     return checked, certificate
 
 
-class Fresh(NamedTuple):
+class FreshPoints(NamedTuple):
     """What fresh points show of each rule: draws that break it, those of them that are proved at the
     rows of the proof, how far at worst; and how many points there are."""
 
@@ -136,7 +136,7 @@ def _decide(
     seconds: float,
     rows: int | None,
     progress: Callable[[str, float], None] | None = None,
-) -> tuple[Certificate, Fresh]:
+) -> tuple[Certificate, FreshPoints]:
     """Proofs, and what fresh points of the whole regions say; draws that break a rule are refuted."""
     bound = posterior.bind(rules, seed=FRESH_SEED)
     found = posterior.check(rules, bound)
@@ -145,7 +145,7 @@ def _decide(
     certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
     proved = np.stack([proof.mask(PROVED) for proof in certificate.rules], axis=1)
     away = (proved & broken).sum(axis=0)
-    fresh = Fresh(broken.sum(axis=0), away, depth, bound.pool)
+    fresh = FreshPoints(broken.sum(axis=0), away, depth, bound.pool)
     judged = tuple(
         _refuted(proof, broken[:, place], posterior, rules[place], bound.units[place])
         for place, proof in enumerate(certificate.rules)
@@ -224,7 +224,7 @@ def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[
 
 
 def verdict_of(
-    strength: Any, proof: RuleCertificate, fresh: Fresh, place: int, chance: float | None
+    strength: Any, proof: RuleCertificate, fresh: FreshPoints, place: int, chance: float | None
 ) -> str:
     """One rule in words: the worse of proofs and fresh points, and what they examined."""
     if chance is not None and isinstance(strength, Probable):

@@ -9,20 +9,20 @@ from collections.abc import Iterable
 COMMAS = "with commas between (quotes around a name that holds one)"
 
 
-def names_of(text: str) -> tuple[str, ...]:
+def parse_names(text: str) -> tuple[str, ...]:
     """The names, each once.
 
-    >>> names_of('wind, "flow, raw",wind')
+    >>> parse_names('wind, "flow, raw",wind')
     ('wind', 'flow, raw')
     """
     read = next(csv.reader([text], skipinitialspace=True), [])
     return tuple(dict.fromkeys(name.strip() for name in read if name.strip()))
 
 
-def listed(names: Iterable[object]) -> str:
-    """The text that `names_of` reads back.
+def join_names(names: Iterable[object]) -> str:
+    """The text that `parse_names` reads back.
 
-    >>> listed(["wind", "flow, raw"])
+    >>> join_names(["wind", "flow, raw"])
     'wind,"flow, raw"'
     """
     text = io.StringIO()

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prbnn.data.encoding import Missing, checked
-from prbnn.runs.names import listed
+from prbnn.runs.names import join_names
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """Everything that decides a run: the same plan on the same file makes the same models.
 
     - `categories`: columns of numbers that take only the values seen; text and yes/no always do
@@ -42,10 +42,10 @@ class Plan:
     def command(self, out: str) -> str:
         """The command line that makes this run again.
 
-        >>> Plan("sun.csv", "power", knowledge="rules.yaml", seed=3).command("run")
+        >>> RunPlan("sun.csv", "power", knowledge="rules.yaml", seed=3).command("run")
         'prbnn fit sun.csv --target power --knowledge rules.yaml --seed 3 --out run'
         """
-        usual = asdict(Plan(self.data, self.target))
+        usual = asdict(RunPlan(self.data, self.target))
         words = ["prbnn", "fit", self.data, "--target", self.target]
         for name, value in asdict(self).items():
             if name in ("data", "target") or value == usual[name]:
@@ -54,7 +54,7 @@ class Plan:
             if isinstance(value, bool):
                 words.append(option if value else f"--no-{option[2:]}")
             elif isinstance(value, tuple):
-                words += [option, listed(value)]
+                words += [option, join_names(value)]
             else:
                 words += [option, str(value)]
         return shlex.join([*words, "--out", out])
@@ -64,6 +64,6 @@ class Plan:
         return asdict(self)
 
     @staticmethod
-    def from_plain(plain: dict[str, Any]) -> Plan:
+    def from_plain(plain: dict[str, Any]) -> RunPlan:
         """Back from a JSON file; a TypeError or ValueError says what is of the wrong kind."""
-        return checked(Plan, plain)
+        return checked(RunPlan, plain)

@@ -14,13 +14,13 @@ import numpy as np
 
 from prbnn.data.columns import Columns
 from prbnn.data.encoding import Encoding, Missing, apply, check_size, chosen, learn
-from prbnn.data.files import naming, read_file
+from prbnn.data.files import read_file, with_path
 from prbnn.data.leaks import leaks
 from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, shortened
 from prbnn.rules.base import Rule, named
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.file.knowledge_file import read_knowledge
-from prbnn.runs.plan import Plan
+from prbnn.runs.plan import RunPlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class Prepared:
     """Numbers, targets and rules of a run; `held_out` says which rows judge, `rows` their numbers in
     the file."""
 
-    plan: Plan
+    plan: RunPlan
     encoding: Encoding
     inputs: np.ndarray
     targets: np.ndarray
@@ -65,7 +65,7 @@ class Prepared:
         return pd.DataFrame(self.inputs[rows], columns=list(self.encoding.inputs))
 
 
-def prepare(plan: Plan) -> Prepared:
+def prepare_run(plan: RunPlan) -> Prepared:
     """Read the file and the rules; every mistake in either is told here."""
     path = Path(plan.data)
     frame, notes = read_file(path)
@@ -74,7 +74,7 @@ def prepare(plan: Plan) -> Prepared:
         raise DataError(
             f"a target called {plan.target!r} would be lost among the results; rename it"
         )
-    with naming(path):
+    with with_path(path):
         target, there = read_target(frame, plan.target, plan.classes, plan.missing)
         held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
         encoding = learn(table, plan.missing, there & ~held_out)
@@ -121,7 +121,7 @@ def outputs_of(name: str, target: np.ndarray) -> tuple[tuple[str, ...], np.ndarr
 
 
 def _knowledge(
-    plan: Plan, encoding: Encoding, columns: Columns, known: Sequence[str]
+    plan: RunPlan, encoding: Encoding, columns: Columns, known: Sequence[str]
 ) -> tuple[tuple[Rule, ...], dict[str, str]]:
     """The rules of a plan, which must fit the columns and each other."""
     if plan.knowledge is None:
@@ -217,7 +217,7 @@ def _refuse_leaks(
 
 
 def _held_out(
-    frame: pd.DataFrame, target: np.ndarray, there: np.ndarray, plan: Plan
+    frame: pd.DataFrame, target: np.ndarray, there: np.ndarray, plan: RunPlan
 ) -> tuple[np.ndarray, list[str]]:
     """Rows that judge: drawn at random, equal ones together, and no class whole."""
     rows = int(there.sum())

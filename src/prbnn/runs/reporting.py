@@ -8,7 +8,7 @@ from prbnn.report.subject import Subject
 from prbnn.runs.run import Run
 
 
-def subject_of(run: Run) -> Subject:
+def report_subject(run: Run) -> Subject:
     """A run as the report's page takes it."""
     folder = "run" if run.folder is None else str(run.folder)
     of = () if run.identity is None else (f"of the run whose model has the sha256 {run.identity}",)

@@ -40,10 +40,10 @@ from prbnn.runs.folder import (
     recover,
     replace_run,
 )
-from prbnn.runs.plan import Plan
+from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import Prepared
 from prbnn.runs.records import record_bytes
-from prbnn.saving.container import parse
+from prbnn.saving.container import parse_content
 from prbnn.system.disk import locked
 
 BAND = (0.05, 0.95)
@@ -57,7 +57,7 @@ class Run:
     `identity`, the hash of the model's file, is what other files of the run know it by.
     """
 
-    plan: Plan
+    plan: RunPlan
     encoding: Encoding
     model: Any
     plain: Any | None
@@ -154,7 +154,7 @@ def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
     }
 
 
-def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
+def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
     """Fit the network with its rules, and the plain one without them.
 
     ``say`` is called with what begins; ``verbose`` is that of the estimators. The results of the models
@@ -238,13 +238,13 @@ def open_run(folder: Path) -> Run:
     recover(folder)
     record, contents = read_run(folder)
     models = {
-        name: restore(folder / name, *parse(folder / name, contents[name]))
+        name: restore(folder / name, *parse_content(folder / name, contents[name]))
         for name in (MODEL, PLAIN)
         if name in contents
     }
     model = models[MODEL]
     try:
-        plan, encoding = Plan.from_plain(record["plan"]), Encoding.from_plain(record["encoding"])
+        plan, encoding = RunPlan.from_plain(record["plan"]), Encoding.from_plain(record["encoding"])
         rows = _rows(safetensors.numpy.load(contents[ROWS]), encoding, model)
         return Run(
             plan,

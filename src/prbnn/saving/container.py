@@ -51,10 +51,10 @@ def read(path: str | os.PathLike) -> tuple[Record, dict[str, np.ndarray]]:
         # a device may never end, so that what cannot be a model is not read to its end
         start = file.read(len(START) + 8)
         content = start + file.read() if start[8:] == START else start
-    return parse(path, content)
+    return parse_content(path, content)
 
 
-def parse(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
+def parse_content(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
     """The same of bytes that were read already; errors call them ``path``."""
     header = _header(path, content)
     record = _record(path, header)

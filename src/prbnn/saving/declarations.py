@@ -75,7 +75,7 @@ def to_json(value: Any, name: str) -> Any:
     if hasattr(value, "tolist"):
         return to_json(value.tolist(), name)
     if name in SUPPLIED:
-        return {"supply": name, "was": called(value)}
+        return {"supply": name, "was": code_name(value)}
     raise ModelFileError(
         f"parameter {name!r} is of type {type(value).__name__}, which a model file cannot say; use "
         "plain numbers, text or lists"
@@ -86,7 +86,7 @@ def _field(value: Any, name: str) -> Any:
     return [_field(v, name) for v in value] if isinstance(value, tuple) else to_json(value, name)
 
 
-def called(value: Any) -> str:
+def code_name(value: Any) -> str:
     """What a reader may know an object by: the name of a function or of a class."""
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 

@@ -26,10 +26,10 @@ from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.saving.container import Record, Tensors
 from prbnn.saving.declarations import SUPPLIED, from_json, is_supplied
-from prbnn.saving.knowledge import rules_from_json
 from prbnn.saving.labels import labels_from
 from prbnn.saving.outline import Outline, check_summary
 from prbnn.saving.saved_model import SavedModel
+from prbnn.saving.saved_rules import rules_from_json
 from prbnn.saving.shapes import check_declared, check_layout, template
 from prbnn.saving.writing import probe
 

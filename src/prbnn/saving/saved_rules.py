@@ -9,15 +9,15 @@ from prbnn.errors import KnowledgeError, ModelFileError, nearest
 from prbnn.rules.base import Rule
 from prbnn.rules.file.plain import from_plain, to_plain
 
-Entry = dict[str, Any]
+RuleEntry = dict[str, Any]
 
 
-def rules_to_json(rules: Sequence[Rule], names: Sequence[str]) -> list[Entry]:
+def rules_to_json(rules: Sequence[Rule], names: Sequence[str]) -> list[RuleEntry]:
     """One entry a rule, with its name in reports; code is noted, never written."""
     return [_entry(rule, name) for rule, name in zip(rules, names, strict=True)]
 
 
-def _entry(rule: Rule, name: str) -> Entry:
+def _entry(rule: Rule, name: str) -> RuleEntry:
     try:
         plain = to_plain(rule)
         if from_plain(plain) == rule:
@@ -32,7 +32,7 @@ def _code(rule: Rule) -> dict[str, str]:
     return {"kind": type(rule).__qualname__, "strength": str(getattr(rule, "strength", "none"))}
 
 
-def rules_from_json(entries: Sequence[Entry], supplied: Mapping[str, Rule]) -> list[Rule]:
+def rules_from_json(entries: Sequence[RuleEntry], supplied: Mapping[str, Rule]) -> list[Rule]:
     """The rules again; what was not supplied, or fits no rule of the file, is told by name."""
     missing = [e for e in entries if "supply" in e and e["name"] not in supplied]
     if missing:
@@ -55,7 +55,7 @@ def rules_from_json(entries: Sequence[Entry], supplied: Mapping[str, Rule]) -> l
     return [_rule(entry, supplied) for entry in entries]
 
 
-def _rule(entry: Entry, supplied: Mapping[str, Rule]) -> Rule:
+def _rule(entry: RuleEntry, supplied: Mapping[str, Rule]) -> Rule:
     if "rule" in entry:
         return from_plain(entry["rule"])
     rule, was = supplied[entry["name"]], entry["supply"]

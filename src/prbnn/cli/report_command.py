@@ -11,12 +11,12 @@ from prbnn.system.terminal import Screen
 def run(folder: Path, out: Path | None, pictures: bool) -> None:
     """Write the page and say where it is."""
     from prbnn.report.page import write_report
-    from prbnn.runs.reporting import subject_of
+    from prbnn.runs.reporting import report_subject
     from prbnn.runs.run import open_run
 
     console = Screen()
     with telling():
         opened = open_run(folder)
         with console.status("drawing"):
-            page = write_report(subject_of(opened), out or folder, pictures)
+            page = write_report(report_subject(opened), out or folder, pictures)
     console.print(f"Report: {page.resolve()}", soft_wrap=True)

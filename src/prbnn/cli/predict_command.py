@@ -11,7 +11,8 @@ from rich.table import Table
 
 from prbnn.system.disk import write_whole
 from prbnn.system.exits import telling
-from prbnn.system.terminal import Screen, printable, without_formulas
+from prbnn.system.printing import printable, without_formulas
+from prbnn.system.terminal import Screen
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from prbnn.errors import nearest
 from prbnn.fitting.interruption import graceful
-from prbnn.runs.names import names_of
-from prbnn.runs.plan import Plan
-from prbnn.runs.preparing import prepare
+from prbnn.runs.names import parse_names
+from prbnn.runs.plan import RunPlan
+from prbnn.runs.preparing import prepare_run
 from prbnn.runs.records import write_record
-from prbnn.runs.run import Run, fit
+from prbnn.runs.run import Run, fit_run
 from prbnn.system.disk import locked
 from prbnn.system.exits import telling
 from prbnn.system.terminal import Screen
@@ -33,10 +33,10 @@ NAMES = {
 
 def plan_of(
     *, inputs: str, drop: str, hidden: str, noise: str, categories: str = "", **options: Any
-) -> Plan:
+) -> RunPlan:
     """A plan from the words of the command line; what cannot be read is told."""
     try:
-        layers = tuple(int(size) for size in names_of(hidden)) or None
+        layers = tuple(int(size) for size in parse_names(hidden)) or None
     except ValueError:
         layers = (0,)
     if layers is not None and min(layers) < 1:
@@ -50,12 +50,12 @@ def plan_of(
             f"no engine {options['engine']!r}{nearest(options['engine'], ENGINES)}"
         )
     knowledge = options.pop("knowledge")
-    return Plan(
+    return RunPlan(
         data=str(options.pop("data")),
         knowledge=None if knowledge is None else str(knowledge),
-        inputs=names_of(inputs),
-        drop=names_of(drop),
-        categories=names_of(categories),
+        inputs=parse_names(inputs),
+        drop=parse_names(drop),
+        categories=parse_names(categories),
         hidden=layers,
         noise=noise,
         **options,
@@ -69,13 +69,13 @@ def _above_zero(text: str) -> bool:
         return False
 
 
-def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
+def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
     """Read, fit, save, and say what came of it."""
     console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
     with telling(), locked(out):
         _check_place(records)
-        prepared = prepare(plan)
+        prepared = prepare_run(plan)
         rows, width = prepared.inputs.shape
         console.print(f"{rows} rows, {width} input columns, target {plan.target!r}")
         for note in prepared.notes:
@@ -85,7 +85,7 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
             console.print(f"{what} ...")
 
         with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
-            done = fit(prepared, say, False if quiet else None)
+            done = fit_run(prepared, say, False if quiet else None)
         done.save(out, held=True)
         if records is not None:
             write_record(records, _record(done, time.perf_counter() - began))

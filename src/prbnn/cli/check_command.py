@@ -14,7 +14,7 @@ from prbnn.system.terminal import Screen
 
 def run(folder: Path, records: Path | None, seconds: float, rows: int | None, quiet: bool) -> None:
     """Prove or refute each rule for each draw; 3 where a draw breaks a rule that is for every one."""
-    from prbnn.runs.checking import check, earlier_certificate, keep
+    from prbnn.runs.checking import check_run, earlier_certificate, keep
     from prbnn.runs.folder import CERTIFICATE
     from prbnn.runs.records import write_record
     from prbnn.runs.run import open_run
@@ -31,7 +31,7 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
             def tell(rule: str, done: float) -> None:
                 status.update(f"proving {rule}: {done:.0%} of draws decided")
 
-            found, certificate = check(opened, seconds, rows, tell)
+            found, certificate = check_run(opened, seconds, rows, tell)
         if certificate is not None:
             keep(certificate, folder, opened.identity)
         if records is not None:
