@@ -48,12 +48,13 @@ def run(data: Path, records: Path | None) -> None:
 
 
 def _line(series: pd.Series, name: str) -> dict[str, Any]:
-    from prbnn.data.encoding import Column, read_column
+    from prbnn.data.column_kinds import read_column
+    from prbnn.data.encoding import Column
 
     try:
         column = read_column(series, name)
     except DataError as error:
-        column = Column(name, "left out", because=f"mend it: {error}")
+        column = Column(name, "left out", because=f"fix it: {error}")
     present = series.dropna()
     if column.kind == "number":
         low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))

@@ -14,7 +14,7 @@ import typer
 from prbnn.assessment.audit import Audit, Finding, audit_of
 from prbnn.assessment.standing import Standing, standings
 from prbnn.data.columns import Columns
-from prbnn.data.encoding import apply, learn
+from prbnn.data.encoded_table import encode, learn_encoding
 from prbnn.data.files import read_file
 from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.rules.along_time import Along
@@ -130,9 +130,9 @@ def _columns(
     if not targets:
         targets = known[-1:]
         echo(f"Target: {targets[0]} (the last column; choose another with --target)")
-    encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
+    encoding = learn_encoding(frame.drop(columns=[*targets, *drop]), "drop")
     outputs, values, there, classes = _targets(frame, targets, classes=classes)
-    numbers = apply(encoding, frame[there], str(path))
+    numbers = encode(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
         echo(f"Note: {note}")
     if not there.all():

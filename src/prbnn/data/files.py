@@ -239,10 +239,8 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
 
 @contextmanager
 def with_path(path: Path) -> Generator[None]:
-    """Errors about the table of a file, with the file's name."""
+    """Errors inside about a table get the ``path`` of its file in front of their message."""
     try:
         yield
     except DataError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}", error.column) from None

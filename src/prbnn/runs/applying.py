@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.assessment import anomalies as anomaly
-from prbnn.data.encoding import EncodedTable, Missing, apply
+from prbnn.data.encoded_table import EncodedTable, encode
+from prbnn.data.encoding import Missing
 from prbnn.data.files import read_file, with_path
 from prbnn.errors import DataError
 from prbnn.rules.conflicts.claims import inside
@@ -32,7 +33,7 @@ def predictions(
 ) -> tuple[pd.DataFrame, list[str]]:
     """A table with one line a row of the file: prediction, band and spread."""
     frame, notes = read_file(data)
-    numbers = apply(run.encoding, frame, str(data), missing)
+    numbers = encode(run.encoding, frame, str(data), missing)
     return _predicted(run, numbers, level), notes + numbers.notes + _outside(run, numbers)
 
 
@@ -103,7 +104,7 @@ def watched(
     if run.is_classes and not np.isin(target[there], run.model.classes_).any():
         known = ", ".join(map(repr, run.model.classes_.tolist()))
         raise DataError(f"{data}: no row of {name!r} has a class the fit knows; it knows {known}")
-    numbers = apply(run.encoding, frame[there], str(data), missing)
+    numbers = encode(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
     inputs, known, which = run.judged()
     alarm = anomaly.calibrate(

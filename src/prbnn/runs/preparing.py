@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prbnn.data.columns import Columns
-from prbnn.data.encoding import Encoding, Missing, apply, check_size, chosen, learn
+from prbnn.data.encoded_table import check_size, encode, input_columns, learn_encoding
+from prbnn.data.encoding import Encoding, Missing
 from prbnn.data.files import read_file, with_path
 from prbnn.data.leaks import leaks
 from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, shortened
@@ -69,7 +69,7 @@ def prepare_run(plan: RunPlan) -> Prepared:
     """Read the file and the rules; every mistake in either is told here."""
     path = Path(plan.data)
     frame, notes = read_file(path)
-    table = chosen(frame, plan.target, plan.inputs, plan.drop)
+    table = input_columns(frame, plan.target, plan.inputs, plan.drop)
     if plan.target in TAKEN:
         raise DataError(
             f"a target called {plan.target!r} would be lost among the results; rename it"
@@ -77,8 +77,8 @@ def prepare_run(plan: RunPlan) -> Prepared:
     with with_path(path):
         target, there = read_target(frame, plan.target, plan.classes, plan.missing)
         held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
-        encoding = learn(table, plan.missing, there & ~held_out)
-    numbers = apply(encoding, table[there], str(path))
+        encoding = learn_encoding(table, plan.missing, there & ~held_out)
+    numbers = encode(encoding, table[there], str(path))
     rows = np.flatnonzero(there)[numbers.rows]
     target, held_out = target[rows], held_out[rows]
     if not there.all():
@@ -131,7 +131,8 @@ def _knowledge(
     try:
         found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
     except KnowledgeError as error:
-        raise KnowledgeError(f"{error}{_whereabouts(str(error), encoding, known)}") from None
+        message = f"{error}{_whereabouts(error.column, encoding, known)}"
+        raise KnowledgeError(message, error.rule, error.column) from None
     if found:
         told = "; ".join(str(clash) for clash in found)
         names = dict.fromkeys(name for clash in found for name in clash.rules)
@@ -139,12 +140,13 @@ def _knowledge(
     return rules, dict(read.units)
 
 
-def _whereabouts(message: str, encoding: Encoding, known: Sequence[str]) -> str:
-    """What became of a column of the file that a rule speaks of and no input is called."""
-    missing = re.search(r"no column '([^']+)'", message)
-    if missing is None or missing.group(1) not in known:
+def _whereabouts(name: str | None, encoding: Encoding, known: Sequence[str]) -> str:
+    """What became of the column ``name`` of the file, which a rule names and which is no input.
+
+    It is empty where ``name`` is not among the ``known`` columns of the file.
+    """
+    if name is None or name not in known:
         return ""
-    name = missing.group(1)
     column = next((column for column in encoding.columns if column.name == name), None)
     return f". In the file, {column}" if column else f". {name!r} was left out of the inputs"
 
@@ -168,7 +170,7 @@ def read_target(
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if numeric and not classes:
         values = column.to_numpy(float, na_value=np.nan)
-        check_size(values, f"the target {name!r}")
+        check_size(values, f"the target {name!r}", name)
         return values, there
     if numeric:
         # the same label whether or not other rows are missing, which makes whole numbers floats
