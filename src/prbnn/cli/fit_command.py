@@ -12,6 +12,7 @@ from rich.table import Table
 
 from prbnn.errors import nearest
 from prbnn.fitting.interruption import graceful
+from prbnn.inference import ENGINES
 from prbnn.runs.names import parse_names
 from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import prepare_run
@@ -21,11 +22,10 @@ from prbnn.system.disk import locked
 from prbnn.system.exits import telling
 from prbnn.system.terminal import Screen
 
-ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
 NAMES = {
     "rmse": "root mean squared error",
     "crps": "CRPS (lower is better)",
-    "coverage90": "share in the 90 % band",
+    "coverage90": "fraction in the 90 % band",
     "accuracy": "accuracy",
     "log_loss": "log loss (lower is better)",
 }
@@ -34,7 +34,10 @@ NAMES = {
 def plan_of(
     *, inputs: str, drop: str, hidden: str, noise: str, categories: str = "", **options: Any
 ) -> RunPlan:
-    """A plan from the words of the command line; what cannot be read is told."""
+    """A plan from the texts of the command line; text that cannot be read raises BadParameter.
+
+    The named arguments are texts, lists among them; ``options`` are the other fields of the plan.
+    """
     try:
         layers = tuple(int(size) for size in parse_names(hidden)) or None
     except ValueError:
@@ -47,7 +50,7 @@ def plan_of(
         )
     if options["engine"] not in ENGINES:
         raise typer.BadParameter(
-            f"no engine {options['engine']!r}{nearest(options['engine'], ENGINES)}"
+            f"no engine {options['engine']!r}{nearest(options['engine'], tuple(ENGINES))}"
         )
     knowledge = options.pop("knowledge")
     return RunPlan(
@@ -70,7 +73,10 @@ def _above_zero(text: str) -> bool:
 
 
 def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
-    """Read, fit, save, and say what came of it."""
+    """Read the file, fit, save the run in ``out`` and print what came of it.
+
+    ``records`` is a file for the outcome as JSON; ``quiet`` prints errors only.
+    """
     console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
     with telling(), locked(out):
@@ -84,7 +90,7 @@ def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
         def say(what: str) -> None:
             console.print(f"{what} ...")
 
-        with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
+        with graceful("stopping soon, and keeping what was learned; Ctrl-C again discards it"):
             done = fit_run(prepared, say, False if quiet else None)
         done.save(out, held=True)
         if records is not None:
@@ -107,7 +113,7 @@ def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
 
 
 def _check_place(records: Path | None) -> None:
-    """Whether the record can be written is known before the fit; the folder is, since it is locked."""
+    """Raise before the fit where ``records`` cannot be written (the folder can be: it is locked)."""
     if records is None:
         return
     there = records.exists()

@@ -88,7 +88,7 @@ def missing_text(counts: dict[str, int], rows: int, what: str) -> str:
     """An error message with the number of missing cells per column, and what can be done."""
     return (
         f"{what} has missing values in {_counts(counts)} of {rows} rows. Fill them, or say --missing "
-        "drop to leave those rows out, or --missing impute to put the column's median or most frequent value in"
+        "drop to leave those rows out, or --missing impute to fill in the median or most frequent value"
     )
 
 

@@ -1,4 +1,4 @@
-"""How each column of a file becomes numbers: decided once, described in words, repeated on later files."""
+"""How each column of a file becomes numbers, decided once and the same for later files."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def _knowledge(
     try:
         found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
     except KnowledgeError as error:
-        message = f"{error}{_whereabouts(error.column, encoding, known)}"
-        raise KnowledgeError(message, error.rule, error.column) from None
+        more = _whereabouts(error.column, encoding, known)
+        raise KnowledgeError(f"{error}{more}", error.rule, error.column) from None
     if found:
         told = "; ".join(str(clash) for clash in found)
         names = dict.fromkeys(name for clash in found for name in clash.rules)
@@ -148,7 +148,7 @@ def _whereabouts(name: str | None, encoding: Encoding, known: Sequence[str]) -> 
     if name is None or name not in known:
         return ""
     column = next((column for column in encoding.columns if column.name == name), None)
-    return f". In the file, {column}" if column else f". {name!r} was left out of the inputs"
+    return f" (in the file, {column})" if column else f" ({name!r} was left out of the inputs)"
 
 
 def read_target(
