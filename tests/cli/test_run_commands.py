@@ -58,7 +58,7 @@ def fitted(*words: str, code: int = 0) -> str:
 def run(here: Path) -> Path:
     if not (here / "run").exists():
         told = fitted("--knowledge", "rules.yaml", "--json", "fit.json")
-        assert "read as a file with columns parted by semicolons, decimal commas" in told
+        assert "read as a file with columns separated by semicolons, decimal commas" in told
         assert "prbnn report run" in told
         assert "with knowledge" in told
     return here / "run"

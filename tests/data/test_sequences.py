@@ -334,7 +334,7 @@ def test_text_is_refused_with_its_column(library: str) -> None:
     frame = long()
     frame["speed"] = "fast"
     message = refusal(lambda: from_table(LIBRARIES[library](frame), HOW, with_targets=True))
-    assert message == "column 'speed' holds String, not numbers; encode it or leave it out"
+    assert message.startswith("column 'speed' holds String, not numbers; encode it")
 
 
 # --- scaling -----------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: RunPlan)
     assert again.plan == plan
     assert again.scores == run.scores
     assert np.array_equal(again.targets, run.targets)
-    rows = again.numbers(inputs)
+    rows = again.frame(inputs)
     assert np.array_equal(again.model.sample(rows), run.model.sample(rows))
     assert np.array_equal(again.plain.predict(rows), run.plain.predict(rows))
     record = json.loads((folder / "run" / "run.json").read_text())
@@ -118,7 +118,7 @@ def test_held_out_rows_do_not_train(run: Run) -> None:
 
 def test_predictions_are_the_models(run: Run, folder: Path) -> None:
     found, _ = predictions(run, folder / "new.csv", level=0.8)
-    values = run.numbers(
+    values = run.frame(
         np.column_stack(
             [
                 table(40, 1)["sun"],
@@ -214,7 +214,7 @@ def test_a_wrong_target_is_told(plan: RunPlan) -> None:
 
 def test_a_target_that_leaks_is_refused_and_can_be_dropped(plan: RunPlan, folder: Path) -> None:
     frame = table().assign(watts=lambda t: 1000 * t["power"])
-    with pytest.raises(DataError, match="watts: a straight line.*--drop watts"):
+    with pytest.raises(DataError, match="watts: a linear function.*--drop watts"):
         prepare_run(mistaken(plan, folder, frame))
     assert (
         "watts" not in prepare_run(mistaken(plan, folder, frame, drop=("watts",))).encoding.inputs
@@ -263,7 +263,7 @@ def test_rows_without_a_target_are_told_or_dropped(plan: RunPlan, folder: Path) 
 def test_few_rows_are_not_held_out(plan: RunPlan, folder: Path) -> None:
     done = prepare_run(mistaken(plan, folder, table(30)))
     assert not done.held_out.any()
-    assert any("30 rows are few" in note for note in done.notes)
+    assert any("fewer than 50 rows (30)" in note for note in done.notes)
 
 
 def test_a_folder_without_a_run_is_told(folder: Path, run: Run, tmp_path: Path) -> None:

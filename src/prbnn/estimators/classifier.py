@@ -86,8 +86,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     def predict_all(self, X: Any) -> Prediction:
         """Probabilities and their uncertainty, (rows, classes).
 
-        `epistemic` is the standard deviation of a probability over stored draws: what more data
-        would lessen. `aleatoric` is that of a class given its probability, sqrt(p (1 - p)).
+        `epistemic` is the standard deviation of a probability over stored draws, which more data
+        would reduce. `aleatoric` is that of a class given its probability, sqrt(p (1 - p)).
         """
         rows = self._read(X)
         found = self.posterior_.predict(rows)
@@ -106,7 +106,10 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
         return probability if len(self.classes_) > 2 else _with_first(probability)
 
     def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
-        """New labels (draws, rows), each drawn with its draw's probabilities."""
+        """New labels (draws, rows), drawn with the probabilities of each stored draw.
+
+        ``random_state`` is the seed.
+        """
         rows = self._read(X)
         chosen = self.posterior_.samples(rows, random_state)
         chosen = chosen if len(self.classes_) > 2 else _with_first(chosen)
@@ -114,22 +117,22 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
 
 
 def _with_first(second: np.ndarray) -> np.ndarray:
-    """Both of two classes, from the one that is modelled."""
+    """Probabilities of both classes, from that of the ``second``."""
     return np.concatenate([1 - second, second], axis=-1)
 
 
 def _labels(y: Any) -> np.ndarray:
-    """One label a row, whatever library holds them."""
+    """The labels ``y`` as an array with one per row; missing, mixed or continuous values raise."""
     refuse_masked(y, "y")
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         _refuse_absent(series.null_count())
         y = series.to_numpy()
-    # as they are: numpy would turn a list of numbers and text into text
+    # as objects: numpy would turn a list of numbers and text into text
     labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     if labels.ndim != 1:
         raise DataError(
-            f"y must hold one label a row, got shape {labels.shape}; fit one classifier a target, or "
+            f"y must hold one label per row, got shape {labels.shape}; fit one classifier per target, or "
             "wrap this one in sklearn.multioutput.MultiOutputClassifier"
         )
     values = labels.tolist()
@@ -161,12 +164,14 @@ def _refuse_continuous(labels: np.ndarray) -> None:
 
 
 def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """The sorted labels of the rows that count."""
+    """The sorted labels of the rows with a weight above 0; fewer than two raise."""
     weight = read_weights(sample_weight, len(labels)) if len(labels) else np.ones(0)
     classes = np.unique(labels[weight > 0])
     if len(classes) < 2:
         only = (
-            f"every row that counts is {str(classes[0])!r}" if len(classes) else "there are no rows"
+            f"every row with a weight is {str(classes[0])!r}"
+            if len(classes)
+            else "there are no rows"
         )
         raise DataError(
             f"a classifier needs at least two classes in y, got {len(classes)} class: {only}; check "
@@ -178,7 +183,10 @@ def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
 def _check_subjects(
     knowledge: Sequence[Rule] | None, classes: np.ndarray, outputs: list[str]
 ) -> None:
-    """A label that is no output would otherwise be read as a formula, and ``"0"`` as a number."""
+    """Raise where the subject of a rule is a label that is not an output.
+
+    It would otherwise be read as a formula, and ``"0"`` as a number.
+    """
     for rule in named(() if knowledge is None else knowledge):
         subject = rule.of
         if not isinstance(subject, str) or subject in outputs:
@@ -186,9 +194,10 @@ def _check_subjects(
         if len(classes) == 2 and subject == str(classes[0]):
             raise KnowledgeError(
                 f"rule {rule.label!r}: of two classes, the probability of {outputs[0]!r} is the one "
-                f"output; state the rule for it, or write of='1 - `{outputs[0]}`'"
+                f"output; state the rule for it, or write of='1 - `{outputs[0]}`'",
+                rule.label,
             )
         if subject.strip().replace(".", "", 1).lstrip("-").isdigit():
             raise KnowledgeError(
-                f"rule {rule.label!r}: no class {subject!r}{nearest(subject, outputs)}"
+                f"rule {rule.label!r}: no class {subject!r}{nearest(subject, outputs)}", rule.label
             )

@@ -11,13 +11,14 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from prbnn.inference import ENGINES
+
 Kind = TypeVar("Kind", bound=type)
 
 PARAMETERS = {
     "network": "declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None",
     "knowledge": "list of rules, in the units and column names of the data",
-    "inference": '"bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine '
-    "with its options",
+    "inference": ", ".join(f'"{name}"' for name in ENGINES) + ", or an engine with its options",
     "noise": '"learned", "by input", or a standard deviation in the units of the target',
     "likelihood": "distribution of the observations around the prediction, such as `StudentT()` for "
     "data with outliers or `Poisson()` for counts; Gaussian(noise) if None",

@@ -98,10 +98,14 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         return tags
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
+        """``values`` without the axis of outputs where there is only one."""
         return values[..., 0] if values.shape[-1] == 1 else values
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean prediction; with ``return_std`` also the standard deviation of a new observation."""
+        """Mean prediction, (rows,) or (rows, outputs).
+
+        With ``return_std`` also the standard deviation of a new observation.
+        """
         prediction = self.predict_all(X)
         mean = self._shaped(prediction.mean)
         return (mean, self._shaped(prediction.total)) if return_std else mean
@@ -122,12 +126,12 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         return self._shaped(self.posterior_.quantiles(rows, levels, noise=noise))
 
     def sample_functions(self, X: Any) -> np.ndarray:
-        """Every stored function at every row (draws, rows), without noise."""
+        """Values of every stored function at every row (draws, rows), without noise."""
         rows = self._read(X)
         return self._shaped(self.posterior_.functions(rows))
 
     def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
-        """New observations (draws, rows): functions with noise."""
+        """New observations (draws, rows): functions with random noise of the seed ``random_state``."""
         rows = self._read(X)
         return self._shaped(self.posterior_.samples(rows, random_state))
 

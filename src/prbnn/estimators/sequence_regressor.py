@@ -1,4 +1,4 @@
-"""Sequences in, trajectories out: the estimator for recurrent networks."""
+"""`PRBNNSequenceRegressor`: a Bayesian recurrent network that predicts trajectories from sequences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from prbnn.posterior.draws import Prediction
 from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
 
-# few sequences are soon learned by heart; many take longer to settle
+# training steps, and those for more than MANY sequences: few are soon overfitted, many take longer
 STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
 
 
@@ -131,7 +131,11 @@ class PRBNNSequenceRegressor(Estimator):
         return self.steps or (MANY_STEPS if rows > MANY else STEPS)
 
     def fit(self, X: Any, y: Any = None, static: Any = None, seen: Any = None) -> Self:
-        """Fit to sequences; ``seen`` is how many of the last steps of each were observed."""
+        """Fit to sequences; invalid data or rules raise before training.
+
+        ``X`` and ``y`` are arrays, or ``X`` is a long table and ``y`` None; ``static`` is an array
+        (sequences, static columns), ``seen`` the number of steps that were observed, per sequence.
+        """
         data = self._sequences(X, y, static, seen, with_targets=True)
         how = self._how(X) if self._is_table(X) else self
         layout = layout_of(data, how.variables, how.outputs, how.static)
@@ -150,7 +154,7 @@ class PRBNNSequenceRegressor(Estimator):
         return hasattr(X, "columns")
 
     def _how(self, X: Any) -> LongTable:
-        """How a long table is to be read; what was not said is told."""
+        """How to read the long table ``X`` at a fit; parameters that are missing for that raise."""
         missing = [n for n in ("id", "time", "history", "ahead") if getattr(self, n) is None]
         if missing:
             raise DataError(
@@ -166,7 +170,7 @@ class PRBNNSequenceRegressor(Estimator):
         return LongTable(str(self.id), str(self.time), variables, outputs, fixed, *steps)
 
     def _fitted_table(self) -> LongTable:
-        """At prediction columns go by the names they had at the fit, whatever their order."""
+        """How to read a long table at prediction: by the names of the fit, in any order of columns."""
         layout = self.layout_
         names = (layout.variables, layout.outputs, layout.static)
         return LongTable(str(self.id), str(self.time), *names, layout.history, layout.ahead)
@@ -174,9 +178,10 @@ class PRBNNSequenceRegressor(Estimator):
     def _sequences(
         self, X: Any, y: Any, static: Any, seen: Any, *, with_targets: bool
     ) -> Sequences:
+        """The sequences of arrays or of a long table; ``with_targets`` at a fit."""
         if self._is_table(X):
             if y is not None:
-                raise DataError("a long table holds what lies ahead, too; leave y out")
+                raise DataError("a long table also holds the steps ahead; leave y out")
             how = self._how(X) if with_targets else self._fitted_table()
             return from_table(X, how, with_targets=with_targets)
         if with_targets and y is None:
@@ -185,7 +190,7 @@ class PRBNNSequenceRegressor(Estimator):
         return from_arrays(X, y, static, seen, history)
 
     def rows(self, X: Any, static: Any = None, seen: Any = None) -> np.ndarray:
-        """Sequences as the posterior takes them: one row each, as ``layout_`` says."""
+        """The sequences as rows of the posterior's inputs, one row each, as ``layout_`` describes."""
         check_is_fitted(self, "posterior_")
         data = self._sequences(X, None, static, seen, with_targets=False)
         layout = self.layout_
@@ -201,7 +206,7 @@ class PRBNNSequenceRegressor(Estimator):
         return data.rows()
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
-        """Steps ahead and outputs as axes of their own."""
+        """``values`` with steps ahead and outputs as separate axes."""
         if not self.layout_.ahead:
             return values
         return values.reshape(*values.shape[:-1], self.layout_.ahead, len(self.layout_.outputs))
@@ -209,7 +214,10 @@ class PRBNNSequenceRegressor(Estimator):
     def predict(
         self, X: Any, return_std: bool = False, *, static: Any = None, seen: Any = None
     ) -> Any:
-        """The mean trajectories (sequences, steps ahead, outputs); and their standard deviation."""
+        """Mean trajectories (sequences, steps ahead, outputs).
+
+        With ``return_std`` also the standard deviation of a new observation.
+        """
         found = self.predict_all(X, static=static, seen=seen)
         return (found.mean, found.total) if return_std else found.mean
 
@@ -228,18 +236,24 @@ class PRBNNSequenceRegressor(Estimator):
         static: Any = None,
         seen: Any = None,
     ) -> np.ndarray:
-        """Quantiles (levels, sequences, steps ahead, outputs) of a new observation."""
+        """Quantiles (levels, sequences, steps ahead, outputs) of a new observation.
+
+        With ``noise=False`` they are those of the functions.
+        """
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.quantiles(rows, levels, noise=noise))
 
     def sample_functions(self, X: Any, *, static: Any = None, seen: Any = None) -> np.ndarray:
-        """Every stored draw's trajectories (draws, sequences, steps ahead, outputs), without noise."""
+        """Trajectories of every stored draw (draws, sequences, steps ahead, outputs), without noise."""
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.functions(rows))
 
     def sample(
         self, X: Any, random_state: int = 0, *, static: Any = None, seen: Any = None
     ) -> np.ndarray:
-        """New observations (draws, sequences, steps ahead, outputs): trajectories with noise."""
+        """New observations (draws, sequences, steps ahead, outputs): trajectories with random noise.
+
+        ``random_state`` is the seed of the noise.
+        """
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.samples(rows, random_state))

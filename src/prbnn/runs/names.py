@@ -1,4 +1,4 @@
-"""Lists of column names on a command line: commas between, quotes around a name that holds a comma."""
+"""Lists of column names on a command line: separated by commas, in quotes if a name has a comma."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COMMAS = "with commas between (quotes around a name that holds one)"
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """The names, each once.
+    """The names in ``text``, each once.
 
     >>> parse_names('wind, "flow, raw",wind')
     ('wind', 'flow, raw')
@@ -20,7 +20,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def join_names(names: Iterable[object]) -> str:
-    """The text that `parse_names` reads back.
+    """``names`` as a text that `parse_names` reads back.
 
     >>> join_names(["wind", "flow, raw"])
     'wind,"flow, raw"'

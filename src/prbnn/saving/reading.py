@@ -33,9 +33,9 @@ from prbnn.saving.saved_rules import rules_from_json
 from prbnn.saving.shapes import check_declared, check_layout, template
 from prbnn.saving.writing import probe
 
-# bytes of raw draws that repeat stored ones, however small the file is
+# bytes of raw draws that may repeat stored ones, however small the file is
 MOST_REPEATED = 1 << 28
-# what values of the wrong kind or size raise, wherever they are met first
+# errors that values of a wrong type or size raise where they are first used
 BROKEN = (
     *(TypeError, ValueError, IndexError, AttributeError, AssertionError),
     *(ArithmeticError, RecursionError, MemoryError),
@@ -115,7 +115,7 @@ def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
 def _posteriors(
     record: Record, tensors: Tensors, settings: Settings, rules: list[Rule]
 ) -> tuple[Posterior, Posterior]:
-    """Stored and raw draws, which bring their own weights; a supplied network starts as at the fit."""
+    """Stored and raw draws; a supplied network is built with the seed of the fit."""
     columns = _columns(record, tensors)
     scaling = _scaling(record["scaling"], len(columns.inputs), len(columns.outputs))
     _check_numbers(tensors, scaling)
@@ -153,7 +153,7 @@ def _posteriors(
 
 
 def _check_places(places: np.ndarray, draws: np.ndarray) -> None:
-    """Places repeat draws, so that a small file may ask for much memory: compared beforehand."""
+    """Raise where ``places`` are not positions in ``draws``, or repeat them too often for memory."""
     if places.ndim != 1 or places.dtype.kind != "i":
         raise ModelFileError(f"tensor 'raw/places' is {places.dtype} of shape {places.shape}")
     if np.any((places < 0) | (places >= len(draws))):
@@ -167,7 +167,7 @@ def _check_places(places: np.ndarray, draws: np.ndarray) -> None:
 
 
 def _scaling(plain: Record, inputs: int, outputs: int) -> Scaling:
-    """Shift and scale of every column."""
+    """The scaling in ``plain``, which must have one number per column."""
     numbers: dict[str, Any] = dict(plain)
     kind = numbers.pop("kind")
     parts = {name: np.array(from_json(part, {}), float) for name, part in numbers.items()}
@@ -179,6 +179,7 @@ def _scaling(plain: Record, inputs: int, outputs: int) -> Scaling:
 
 
 def _columns(record: Record, tensors: Tensors) -> Columns:
+    """The training table, or its outline where the rows were left out."""
     names, data = record["columns"], dict(record["data"])
     inputs, outputs = tuple(names["inputs"]), tuple(names["outputs"])
     layout = from_json(names["layout"], {})
@@ -201,10 +202,10 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
 
 
 def _categories(names: Record, data: Record, layout: Layout | None) -> list[str]:
-    """Inputs that take only their values.
+    """Names of the inputs that take only the values seen.
 
-    Earlier files do not say: there a column with few values was trained and proved at these alone, and
-    their record lists them, so it stays a category, and certificates name its values.
+    Earlier files do not name them: there a column with few values was trained and proved at these values
+    only, and the record lists them, so such a column is a category.
     """
     if "categories" in names:
         return list(names["categories"])
@@ -260,10 +261,10 @@ def _certificate(
 
 
 def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
-    """Weights and units that are NaN or infinite are refused by name."""
+    """Raise on weights or scalings that are NaN or infinite, naming the tensor."""
     for name, part in tensors.items():
         if name.startswith("buffers/") and name.endswith(".bits"):
-            # limits of a built network are kept as their bits, and may be infinite
+            # limits built into a network are saved as bits, and may be infinite
             bad = np.isnan(part.view(f"f{part.dtype.itemsize}"))
         elif name.startswith(("draws/", "raw/")) and part.dtype.kind == "f":
             bad = ~np.isfinite(part)
@@ -272,7 +273,7 @@ def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
         if bad.any():
             raise ModelFileError(
                 f"tensor {name!r} holds {int(bad.sum())} of {bad.size} numbers that are NaN or "
-                "infinite, so that the model predicts nothing; fit it again"
+                "infinite, so that the model cannot predict; fit it again"
             )
     for name, part in vars(scaling).items():
         if name == "kind":
@@ -285,7 +286,7 @@ def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
 
 
 def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
-    """A network with the same weights and another activation is another function."""
+    """Raise where a supplied network has the same weights as the saved one, but other predictions."""
     scale = posterior.scaling.output_scale
     found = probe(posterior)
     if not np.allclose(found / scale, saved / scale, rtol=1e-3, atol=1e-3):
@@ -296,26 +297,30 @@ def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
 
 
 def _under(prefix: str, tensors: Tensors) -> dict[str, np.ndarray]:
+    """The tensors whose names begin with ``prefix``, without it."""
     start = len(prefix)
     return {name[start:]: part for name, part in tensors.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)
 class Archived:
-    """Stands for the engine's state, which a file does not hold: no further draws, a known ELBO."""
+    """Takes the place of the engine's state, which a file does not hold: it cannot draw more.
+
+    `known_elbo` is the ELBO if it was computed before saving.
+    """
 
     endless: bool
     known_elbo: float | None
 
     def draw(self, count: int, number: int) -> Posterior:
-        """Refused: draws come from a state that was not saved."""
+        """Raises: the state that draws are made from was not saved."""
         raise ModelFileError(
             "a loaded model has the draws that were saved and no others; fit it again, or save it "
             "with more of them (draws=)"
         )
 
     def elbo(self, posterior: Posterior) -> float:
-        """As it was when the model was saved, where it had been asked for."""
+        """The ELBO that was computed before the model was saved; raises if it was not."""
         if self.known_elbo is None:
             raise ModelFileError(
                 "a loaded model knows its ELBO only if solution_.elbo was asked for before saving"

@@ -1,4 +1,4 @@
-"""Rules in the words of the knowledge file; those with code in them are to be supplied again."""
+"""Rules as entries of a knowledge file, and back; rules with code are to be supplied again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ RuleEntry = dict[str, Any]
 
 
 def rules_to_json(rules: Sequence[Rule], names: Sequence[str]) -> list[RuleEntry]:
-    """One entry a rule, with its name in reports; code is noted, never written."""
+    """One entry per rule, with its name in reports; code is marked as supplied, never written."""
     return [_entry(rule, name) for rule, name in zip(rules, names, strict=True)]
 
 
 def _entry(rule: Rule, name: str) -> RuleEntry:
+    """The rule in words where these read back equal, else what is known of its code."""
     try:
         plain = to_plain(rule)
         if from_plain(plain) == rule:
@@ -28,12 +29,15 @@ def _entry(rule: Rule, name: str) -> RuleEntry:
 
 
 def _code(rule: Rule) -> dict[str, str]:
-    """What can be said of a rule with code in it, to know another one from it."""
+    """Class and strength of a rule with code, by which a supplied one is recognised."""
     return {"kind": type(rule).__qualname__, "strength": str(getattr(rule, "strength", "none"))}
 
 
 def rules_from_json(entries: Sequence[RuleEntry], supplied: Mapping[str, Rule]) -> list[Rule]:
-    """The rules again; what was not supplied, or fits no rule of the file, is told by name."""
+    """The rules of ``entries``; those with code are taken from ``supplied`` by name.
+
+    A rule that is missing there, or that the file does not ask for, raises.
+    """
     missing = [e for e in entries if "supply" in e and e["name"] not in supplied]
     if missing:
         first = missing[0]["name"]

@@ -44,13 +44,16 @@ def bytes_of(saved: SavedModel, *, data: bool = True) -> bytes:
 
 
 def probe(posterior: Posterior) -> np.ndarray:
-    """The mean prediction at a few inputs: tells a network from another with the same weights."""
+    """The mean prediction at a few inputs, which differs between networks with the same weights."""
     shift, scale = posterior.scaling.input_shift, posterior.scaling.input_scale
     return posterior.predict(shift + PROBES[:, None] * scale).mean
 
 
 def _draws(stored: Posterior, raw: Posterior) -> dict[str, np.ndarray]:
-    """Stored draws; of raw ones only those that are not among them, and where each is to be found."""
+    """Tensors of the stored draws and of the raw draws that are not among them.
+
+    ``raw/places`` is the position of each raw draw in the two together.
+    """
     places = {row.tobytes(): place for place, row in reversed([*enumerate(stored.vectors)])}
     found = np.array([places.get(row.tobytes(), -1) for row in raw.vectors], np.int64)
     other = found < 0
@@ -131,7 +134,7 @@ def _record(saved: SavedModel, kept: bool) -> Record:
 
 
 def _knowledge(given: Sequence[Rule] | None, fitted: Sequence[Rule]) -> dict[str, Any]:
-    """The rules, the names they have in reports, and what held them."""
+    """The rules, their names in reports, and the type of their container."""
     holder = {type(None): "none", tuple: "tuple"}.get(type(given), "list")
     names = [rule.label for rule in fitted]
     return {"holder": holder, "rules": rules_to_json(given or (), names)}
