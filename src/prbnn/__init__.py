@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from prbnn.assessment.audit import Audit, Finding, audit
     from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
     from prbnn.estimators.classifier import PRBNNClassifier
+    from prbnn.estimators.loading import load
     from prbnn.estimators.regressor import PRBNNRegressor
     from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
     from prbnn.report.page import Subject, write_report
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
         write_knowledge,
     )
     from prbnn.rules.file.plain import from_plain, to_plain
-    from prbnn.saving.reading import load
 
 __all__ = [
     "GRU",
@@ -202,7 +202,7 @@ _LAZY = {
     "calibrate_alarm": "prbnn.assessment.anomalies",
     "from_plain": "prbnn.rules.file.plain",
     "knowledge_schema": "prbnn.rules.file.knowledge_file",
-    "load": "prbnn.saving.reading",
+    "load": "prbnn.estimators.loading",
     "read_knowledge": "prbnn.rules.file.knowledge_file",
     "surprise": "prbnn.assessment.anomalies",
     "to_plain": "prbnn.rules.file.plain",

@@ -306,6 +306,11 @@ def test_a_failed_fit_is_said_first(subject: Subject, found: Findings) -> None:
         assert (mood, line[:10]) == ("bad", "Not to be ")
         model.result_ = Result("converged")
         assert verdict(subject, found)[0].mood == "good"
+        model.result_ = Result("converged", warnings=("it collapsed: it explains nothing",))
+        fit, warning = verdict(subject, found)[:2]
+        assert (fit.mood, warning.mood) == ("good", "caution")
+        assert warning.text == "It collapsed: it explains nothing."
+        assert warning.brief == "it collapsed"
     finally:
         model.result_ = before
 

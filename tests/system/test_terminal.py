@@ -14,8 +14,8 @@ from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
 from prbnn.cli.main import app
 from prbnn.fitting.progress import Lines
 from prbnn.fitting.result import Progress
-from prbnn.system.printing import printable
-from prbnn.system.terminal import Screen, echo, without_formulas
+from prbnn.system.printing import printable, without_formulas
+from prbnn.system.terminal import Screen, echo
 
 ESCAPE = "late\x1b]0;owned\x07\x1b[2J"
 HOSTILE = ("\x1b", "\x07", "\x9b", "\u202e", "\r", "\x00", "\x7f")

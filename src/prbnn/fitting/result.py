@@ -22,11 +22,15 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Result:
-    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do."""
+    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do.
+
+    `warnings` are of fits that ended well and are doubtful all the same, each "what: details, remedy".
+    """
 
     status: Status
     message: str = ""
     rules: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.status}: {self.message}" if self.message else self.status

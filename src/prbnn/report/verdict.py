@@ -53,7 +53,7 @@ class Tile:
 
 def verdict(subject: Subject, findings: Findings) -> list[Remark]:
     """Every remark, in the order a reader asks: fit, rules, error, bands."""
-    remarks = [_fit(subject), *_rules(subject), _error(subject, findings)]
+    remarks = [_fit(subject), *_warnings(subject), *_rules(subject), _error(subject, findings)]
     if isinstance(findings.scores, RegressionScores):
         outputs = range(min(MOST_BANDS, len(subject.output_names)))
         remarks += [_bands(subject, findings.scores, k) for k in outputs]
@@ -175,6 +175,14 @@ def _fit(subject: Subject) -> Remark:
             )
         case status:
             return Remark("bad", f"The fit failed: {status}.", _sentence(result.message), status)
+
+
+def _warnings(subject: Subject) -> list[Remark]:
+    """What the fit itself warns of; the text before the colon says what happened."""
+    return [
+        Remark("caution", _sentence(warning), brief=warning.partition(":")[0])
+        for warning in subject.model.result_.warnings
+    ]
 
 
 def _sentence(text: str) -> str:

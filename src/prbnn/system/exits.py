@@ -1,4 +1,4 @@
-"""Exit codes that mean something, and errors as one line instead of a traceback."""
+"""Exit codes of the commands, and errors as a message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BAD_INPUT, INFEASIBLE, DIVERGED = 2, 3, 4
 
 @contextmanager
 def telling() -> Generator[None]:
-    """Tell what went wrong on standard error, and leave: 2 bad input, 3 infeasible, 4 diverged."""
+    """Print an error raised inside to standard error and exit: 2 bad input, 3 infeasible, 4 diverged."""
     try:
         yield
     except InfeasibleError as error:

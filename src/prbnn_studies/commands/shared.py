@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from prbnn.runs.names import COMMAS, names_of
+from prbnn.runs.names import COMMAS, parse_names
 from prbnn.runs.records import write_record as write_json
 from prbnn.system.terminal import Screen
 from prbnn_studies.records import write_record
@@ -58,7 +58,7 @@ class Files:
 
 def chosen(text: str, allowed: Sequence[str], option: str) -> list[str]:
     """The names that an option lists, each of them allowed."""
-    names = list(names_of(text))
+    names = list(parse_names(text))
     if not names or not set(names) <= set(allowed):
         raise typer.BadParameter(
             f"{option} takes names of {', '.join(allowed)}, {COMMAS}; got {text!r}"
