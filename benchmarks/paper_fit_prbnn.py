@@ -18,7 +18,7 @@ BUDGETS = (250, 500, 750, 1000, 1500, 2000, 3000, 4000, 6000)
 
 
 def run(steps: int, seed: int):
-    """One fit and its seconds; nothing but arrays goes in."""
+    """One fit to arrays, and its seconds."""
     x, y = simulation.data(seed)
     began = time.perf_counter()
     solution = fit(
