@@ -13,7 +13,7 @@ from prbnn import MLP, BayesByBackprop, fit
 from prbnn_studies import simulation2 as simulation
 
 SECONDS_IMPORT = time.perf_counter() - __started__
-PAPER_MSE = 0.0052
+PAPER_MSE = simulation.PAPER["PR-BNN"][0]
 BUDGETS = (250, 500, 750, 1000, 1500, 2000, 3000, 4000, 6000)
 
 

@@ -278,6 +278,14 @@ def summary(
             "strengths": known.strengths,
             "without": _overall(plain),
             "with": _overall(known),
+            "change": {
+                scope: {
+                    name: getattr(known.overall(scope), name) / getattr(plain.overall(scope), name)
+                    - 1
+                    for name in ("mse", "std", "crps")
+                }
+                for scope in ("sequence", "last")
+            },
         }
     return {"by_flights": sizes, "warnings": None if rates is None else asdict(rates)}
 
