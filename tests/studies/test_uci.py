@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from prbnn.cli.main import app
 from prbnn.errors import DataError
-from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.rules.shape import Increasing
 from prbnn_studies.records import read_record
@@ -229,7 +228,3 @@ def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_
         "stored_draws_violating",
         "acceptance",
     } <= set(read[-1])
-
-
-def test_every_engine_can_be_asked_for():
-    assert set(uci.DEFAULT_ENGINES) <= set(ENGINES)

@@ -33,7 +33,6 @@ from prbnn_studies.uci.data import Dataset, rules_of
 NETWORK = MLP((50,))
 PRIOR = LayerNormal()
 NOISES: tuple[Noise, ...] = ("learned", "by input")
-DEFAULT_ENGINES = ("bbb", "ensemble", "sghmc")
 # a second output for the noise is a candidate from this many rows on
 FEWEST_ROWS_FOR_NOISE = 200
 FRACTIONS = (0.1, 0.3, 1.0)
