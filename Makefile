@@ -27,11 +27,11 @@ test-slow: $(READY)  ## statistical bars over ten data sets, a million points ag
 bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (installs torch)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps blitz-bayesian-pytorch==0.2.8
-	$(BIN)/python benchmarks/speed.py --record records/speed.json
-	$(BIN)/python benchmarks/sequences.py --record records/sequences.json
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/sequences.py
 
 study: $(READY)  ## simulation 2 over ten data sets, beside the paper's table
-	$(BIN)/prbnn study simulation2 --seeds 10 --record records/simulation2.json
+	$(BIN)/prbnn study simulation2 --seeds 10
 
 tables: $(READY)  ## write the tables and numbers of README.md and docs/ from records/
 	$(BIN)/python -m prbnn_studies.pages

@@ -29,7 +29,7 @@ from prbnn_studies.tables import benchmarks as tables
 
 CORES = 2
 OBSERVED = 35
-# what PRBNNSequenceRegressor does unless told otherwise, and BLiTZ is told to do
+# defaults of PRBNNSequenceRegressor, which BLiTZ is given, too
 UNITS = 64
 BATCH = 128
 DRAWS = 2
@@ -44,7 +44,7 @@ PRICE = 10.0
 
 
 def flights(count):
-    """What was observed, and what came after."""
+    """Observed steps and the steps ahead, of simulated flights."""
     from prbnn_studies.landing.synthetic import approaches
 
     values = approaches(count, 0).values

@@ -26,6 +26,7 @@ import optax
 from prbnn import MLP
 from prbnn.certify import verify
 from prbnn_studies import records
+from prbnn_studies.tables.grid import Grid
 
 INPUTS, WIDE, DEEP, OUTPUTS = 5, 50, 6, 5
 STEPS = 2000
@@ -315,25 +316,33 @@ def summary(verdicts):
 
 
 def table(verdicts):
-    print(
-        "| kind | box | true: proved | median s | slowest s | false: refuted | median s | wrong |"
+    """One row per kind and box, per kind, and for all."""
+    headings = (
+        "kind",
+        "box",
+        "true: proved",
+        "median s",
+        "slowest s",
+        "false: refuted",
+        "median s",
+        "wrong",
     )
-    print("|---|---|---|---|---|---|---|---|")
     groups = collections.defaultdict(list)
     for verdict in verdicts:
         for key in ((verdict["kind"], verdict["width"]), (verdict["kind"], "all"), ("all", "all")):
             groups[key].append(verdict)
-    for (kind, width), group in sorted(groups.items(), key=lambda item: item[0]):
-        cells = []
+    rows = []
+    for key, group in sorted(groups.items(), key=lambda item: item[0]):
+        cells = [*key]
         for truth, status in (("true", "proved"), ("false", "refuted")):
-            asked = [r for r in group if r["truth"] == truth]
-            times = [r["seconds"] for r in asked if r["status"] == status]
-            cells.append(f"{len(times)}/{len(asked)}")
+            own = [verdict for verdict in group if verdict["truth"] == truth]
+            times = [verdict["seconds"] for verdict in own if verdict["status"] == status]
+            cells.append(f"{len(times)}/{len(own)}")
             cells.append(f"{np.median(times):.2f}" if times else "")
             if truth == "true":
                 cells.append(f"{max(times):.1f}" if times else "")
-        wrong = sum(r["wrong"] for r in group)
-        print(f"| {kind} | {width} | {' | '.join(cells)} | {wrong} |")
+        rows.append((*cells, str(sum(verdict["wrong"] for verdict in group))))
+    return Grid(headings, rows, words=2)
 
 
 def main():
@@ -355,7 +364,7 @@ def main():
                 found[-1]["wrong"] |= bool(least > 0) != (one["truth"] == "true")
                 found[-1]["milp"] = float(least)
         print(json.dumps(found[-1]), flush=True)
-    table(found)
+    print(table(found).markdown())
     records.write_record(options.record, summary(found))
 
 

@@ -53,7 +53,7 @@ class Record:
 
     def origin(self) -> str:
         """A sentence for a page: how, when and on what machine the numbers were measured."""
-        before = " before the present code" if self.measured else ""
+        before = f" {self.measured}" if self.measured else ""
         return (
             f"*Measured{before} by `{self.command}` at commit {self.commit}, {self.date}, on "
             f"{self.machine}.*"

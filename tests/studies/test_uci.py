@@ -3,17 +3,20 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from prbnn.cli.main import app
 from prbnn.errors import DataError
-from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.rules.shape import Increasing
-from prbnn_studies import uci, uci_data, uci_published
+from prbnn_studies.records import read_record
 from prbnn_studies.tables import uci as tables
+from prbnn_studies.uci import data as uci_data
+from prbnn_studies.uci import published as uci_published
+from prbnn_studies.uci import study as uci
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_data = pytest.mark.skipif(
@@ -165,7 +168,9 @@ def test_the_knowledge_table_on_a_made_up_table(quick):
     without, known = records[:2], records[2:]
     assert all(record.acceptance == 1 for record in without)
     assert all(record.stored_draws_violating <= 0.05 for record in known)
-    row = uci.summary(records)["knowledge"]["yacht"]["bbb"]["100%"]
+    results = uci.summary(records)
+    row = results["knowledge"]["yacht"]["bbb"]["100%"]
+    assert tables.knowledge(results).rows[0][:3] == ("yacht", "bbb", "100%")
     assert row["nll_change"]["mean"] == pytest.approx(
         np.mean([k.nll - w.nll for w, k in zip(without, known, strict=True)])
     )
@@ -203,8 +208,13 @@ def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_
     monkeypatch.setattr(uci_data, "read", lambda folder, name: made_up(name=name))
     records = tmp_path / "records.json"
     command = ["study", "uci", "--data", str(tmp_path), "--sets", "yacht", "--splits", "2"]
-    result = runner.invoke(app, [*command, "--engines", "bbb", "--json", str(records)])
+    record = tmp_path / "record.json"
+    files = ["--json", str(records), "--record", str(record)]
+    result = runner.invoke(app, [*command, "--engines", "bbb", *files])
     assert result.exit_code == 0, result.output
+    written = read_record(record)
+    assert set(written.results) == {"splits", "errors", "knowledge"}
+    assert f"JAX {jax.__version__}" in written.machine
     for expected in ("Test RMSE, 2 split(s)", "Test NLL", "Knowledge off and on", "PBP (A)"):
         assert expected in result.output
     read = json.loads(records.read_text())
@@ -218,7 +228,3 @@ def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_
         "stored_draws_violating",
         "acceptance",
     } <= set(read[-1])
-
-
-def test_every_engine_can_be_asked_for():
-    assert set(uci.DEFAULT_ENGINES) <= set(ENGINES)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from prbnn.runs.names import COMMAS
-from prbnn_studies.commands.shared import Files, Folder, Json, Picture, RecordFile, chosen
+from prbnn_studies.commands.shared import COMMAS, Files, Folder, Json, Picture, RecordFile, chosen
 
 study_app = typer.Typer(
     help="Reproduce a study and print it beside published numbers.", no_args_is_help=True
@@ -111,7 +110,7 @@ def landing(
     flights: Annotated[int, typer.Option(min=50, help="How many flights to simulate.")] = 7542,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated flights.")] = 0,
     sizes: Annotated[
-        str, typer.Option(help="Numbers of training flights, with commas between; 'all' is one.")
+        str, typer.Option(help=f"Numbers of training flights, {COMMAS}; 'all' is one.")
     ] = "",
     json: Json = None,
     record: RecordFile = None,
@@ -129,7 +128,7 @@ def landing(
         wanted = [0]
     if any(size is not None and size < FEWEST_FLIGHTS for size in wanted):
         raise typer.BadParameter(
-            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', with commas between; "
+            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', {COMMAS}; "
             f"got {sizes!r}"
         )
     run(source.value, data, flights, seed, wanted or None, Files(json, record), out)

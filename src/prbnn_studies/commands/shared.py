@@ -27,6 +27,7 @@ RecordFile = Annotated[
 Picture = Annotated[Path, typer.Option("--out", help="Where to write the picture.")]
 Folder = Annotated[Path | None, typer.Option("--data", help="Folder that holds the data.")]
 
+COMMAS = "with commas between"
 # the tables need this many characters; a narrower terminal would break their numbers
 WIDTH = 170
 
@@ -51,7 +52,7 @@ class Files:
 
     def name(self, console: Screen) -> None:
         """Print which files were written."""
-        for label, path in (("Records", self.json), ("Record", self.record)):
+        for label, path in (("Entries", self.json), ("Record", self.record)):
             if path is not None:
                 console.print(f"{label}: {path.resolve()}", soft_wrap=True)
 

@@ -10,9 +10,10 @@ import typer
 from prbnn import DataError
 from prbnn.inference import ENGINES
 from prbnn.system.terminal import Screen
-from prbnn_studies import uci, uci_data
 from prbnn_studies.commands.shared import Files, chosen, screen
 from prbnn_studies.tables import uci as tables
+from prbnn_studies.uci import data as uci_data
+from prbnn_studies.uci import study as uci
 
 
 def study(

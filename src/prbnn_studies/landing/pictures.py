@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.rules.values import Between
+from prbnn import Between
 from prbnn_studies.landing.sources import Source
-from prbnn_studies.landing.study import Cell, Outcome, alarm_of, surprise
+from prbnn_studies.landing.study import ErrorCell, Outcome, alarm_of, surprise
 
 WITHOUT, WITH, SEEN = "#e45756", "#1f5f99", "0.25"
 EXAMPLES = 3
 
 
-def draw(source: Source, plain: Outcome, known: Outcome, curve: Sequence[Cell], path: Path) -> None:
+def draw(
+    source: Source, plain: Outcome, known: Outcome, curve: Sequence[ErrorCell], path: Path
+) -> None:
     """Six panels, as in the paper where the source has what they need."""
     import matplotlib
 
@@ -29,7 +31,7 @@ def draw(source: Source, plain: Outcome, known: Outcome, curve: Sequence[Cell], 
         panel(axis, source, plain, known, curve)
         axis.spines[["top", "right"]].set_visible(False)
     flights = known.cells[0].flights
-    figure.suptitle(f"Landing, {source.name}: {flights} training flights, {len(source.test)} tried")
+    figure.suptitle(f"Landing, {source.name}: {flights} training, {len(source.test)} test flights")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -80,7 +82,7 @@ def _ground(axis: Any, source: Source, plain: Outcome, known: Outcome, _: Any) -
             ".",
             color="0.5",
             ms=4,
-            label="what came" if k == 0 else None,
+            label="what followed" if k == 0 else None,
         )
     axis.set(
         xlabel=_label(source, along), ylabel=_label(source, across), title="Tracks over the ground"
@@ -146,7 +148,7 @@ def _uncertainty(axis: Any, source: Source, plain: Outcome, known: Outcome, _: A
         ".",
         color="0.3",
         ms=4,
-        label="what came",
+        label="what followed",
     )
     axis.set(
         xlabel=_label(source, along),
@@ -179,7 +181,7 @@ def _violations(axis: Any, _source: Source, plain: Outcome, known: Outcome, _: A
 
 
 def _learning(
-    axis: Any, _source: Source, _plain: Outcome, _known: Outcome, curve: Sequence[Cell]
+    axis: Any, _source: Source, _plain: Outcome, _known: Outcome, curve: Sequence[ErrorCell]
 ) -> None:
     for knowledge, colour, label in ((False, WITHOUT, "without"), (True, WITH, "with knowledge")):
         for scope, style in (("sequence", "-"), ("last", "--")):
@@ -234,7 +236,7 @@ def _surprise(axis: Any, source: Source, _plain: Outcome, known: Outcome, _: Any
     )
     axis.set(
         xlabel="seconds from the last observed step",
-        ylabel="surprise, spreads above its centre",
-        title="Surprise of what came",
+        ylabel="surprise, standard deviations above its centre",
+        title="Surprise of the observed steps ahead",
     )
     axis.legend(fontsize=8, frameon=False, loc="upper left")

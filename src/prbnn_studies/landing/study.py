@@ -25,7 +25,7 @@ EVALUATED = 256
 
 
 @dataclass(frozen=True)
-class Cell:
+class ErrorCell:
     """Errors of one variable over one scope, in min-max units; `_in_units` are its own."""
 
     source: str
@@ -60,16 +60,16 @@ class Obedience:
 class Outcome:
     """One fit: its cells, its obedience, and the model for pictures and alarms."""
 
-    cells: list[Cell]
+    cells: list[ErrorCell]
     rules: list[Obedience]
     model: Any
     seconds: float
 
-    def cell(self, variable: str, scope: str) -> Cell:
+    def cell(self, variable: str, scope: str) -> ErrorCell:
         """The errors of a variable, or "overall", in a scope."""
         return next(c for c in self.cells if (c.variable, c.scope) == (variable, scope))
 
-    def overall(self, scope: str) -> Cell:
+    def overall(self, scope: str) -> ErrorCell:
         """The errors over all variables in a scope."""
         return self.cell("overall", scope)
 
@@ -133,7 +133,7 @@ def min_max(source: Source) -> np.ndarray:
     return np.ptp(source.tracks.values[source.train], axis=(0, 1))
 
 
-def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterator[Cell]:
+def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterator[ErrorCell]:
     seen, truth = source.observed[source.test], source.ahead[source.test]
     scale = min_max(source)
     found = model.predict_all(seen)
@@ -147,7 +147,7 @@ def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterato
             at = (slice(None), steps, own)
             crps = metrics.crps(truth[at], samples[(slice(None), *at)])
             mse = metrics.mse(truth[at], mean[at])
-            yield Cell(
+            yield ErrorCell(
                 source.name,
                 flights,
                 knowledge,
@@ -163,7 +163,7 @@ def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterato
 
 
 def _obedience(source: Source, flights: int, knowledge: bool, model: Any) -> list[Obedience]:
-    """Every rule of the source, whether or not the model was told of it."""
+    """Every rule of the source, whether or not the model was fitted with it."""
     posterior, rules = model.posterior_, source.rules
     rows = model.rows(source.observed[source.test])
     mean = posterior.predict(rows).mean
@@ -278,6 +278,14 @@ def summary(
             "strengths": known.strengths,
             "without": _overall(plain),
             "with": _overall(known),
+            "change": {
+                scope: {
+                    name: getattr(known.overall(scope), name) / getattr(plain.overall(scope), name)
+                    - 1
+                    for name in ("mse", "std", "crps")
+                }
+                for scope in ("sequence", "last")
+            },
         }
     return {"by_flights": sizes, "warnings": None if rates is None else asdict(rates)}
 

@@ -28,7 +28,7 @@ POINTS, EVALUATED = 1024, 200
 
 
 @dataclass(frozen=True)
-class Cell:
+class ErrorCell:
     """Errors of one model over one period, in min-max units of the training power."""
 
     source: str
@@ -61,7 +61,7 @@ class Obedience:
 class Outcome:
     """One fit: its cells, its obedience, the mean on test rows, and how long it took."""
 
-    cells: list[Cell]
+    cells: list[ErrorCell]
     rules: list[Obedience]
     mean: np.ndarray
     model: Any
@@ -85,11 +85,11 @@ def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
         **options,
     }
     rows, power = source.table(source.train), source.power[source.train]
-    tries: list[dict[str, Any]] = [settings]
+    attempts: list[dict[str, Any]] = [settings]
     if knowledge and "rejection" not in options:
-        tries = [{**settings, "rejection": rejection} for rejection in source.rejections]
+        attempts = [{**settings, "rejection": rejection} for rejection in source.rejections]
     model: Any = None
-    for given in tries:
+    for given in attempts:
         model = PRBNNRegressor(
             knowledge=list(source.rules) if knowledge else [],
             output_names=["power"],
@@ -134,14 +134,14 @@ def periods(source: Source) -> dict[str, np.ndarray]:
     return found
 
 
-def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> Iterator[Cell]:
+def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> Iterator[ErrorCell]:
     scale = float(np.ptp(source.power[source.train]))
     truth = source.power[source.test] / scale
     mean, samples = mean / scale, samples / scale
     for period, rows in periods(source).items():
         if not rows.any():
             continue
-        yield Cell(
+        yield ErrorCell(
             source.name,
             name,
             period,
@@ -154,7 +154,7 @@ def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> 
 
 
 def _obedience(source: Source, name: str, model: Any) -> list[Obedience]:
-    """Every rule of the source, whether or not the model was told of it."""
+    """Every rule of the source, whether or not the model was fitted with it."""
     if len(model.knowledge_report_):
         found = [(r.points_broken_by_mean, r.stored_share) for r in model.knowledge_report_]
     else:

@@ -5,31 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from prbnn_studies import uci_published
 from prbnn_studies.tables.grid import BOLD, Grid
+from prbnn_studies.uci import published
 
 # a mean over splits and its standard error, None where there is none
-Cell = tuple[float, float | None] | None
+Mean = tuple[float, float | None]
 
 
 def rmse(results: dict) -> Grid:
     """Test RMSE: one row per set, our engines and then the published columns."""
-    return _errors(results, "rmse", uci_published.RMSE)
+    return _errors(results, "rmse", published.RMSE)
 
 
 def nll(results: dict) -> Grid:
     """Test NLL: one row per set, our engines and then the published columns."""
-    return _errors(results, "nll", uci_published.NLL)
+    return _errors(results, "nll", published.NLL)
 
 
-def _errors(results: dict, metric: str, published: Mapping[str, Mapping[str, Cell]]) -> Grid:
+def _errors(results: dict, metric: str, others: Mapping[str, Mapping[str, Mean]]) -> Grid:
     """The lowest mean of each row is bold."""
     sets = results["errors"]
     engines = list(dict.fromkeys(engine for found in sets.values() for engine in found))
     rows = []
     for name, found in sets.items():
         own = [pair(found[e][metric]) if e in found else None for e in engines]
-        theirs = [column.get(name) for column in published.values()]
+        theirs = [column.get(name) for column in others.values()]
         # two digits are what the published numbers have, so a tie in them is a tie
         lowest = min(round(cell[0], 2) for cell in (*own, *theirs) if cell is not None)
         rows.append(
@@ -40,22 +40,22 @@ def _errors(results: dict, metric: str, published: Mapping[str, Mapping[str, Cel
             )
         )
     title = f"Test {metric.upper()}, {results['splits']} split(s)"
-    return Grid(("set", *engines, *published), rows, title)
+    return Grid(("set", *engines, *others), rows, title)
 
 
-def pair(found: dict) -> tuple[float, float | None]:
+def pair(found: dict) -> Mean:
     """Mean and standard error as a record holds them."""
     return found["mean"], found["error"]
 
 
-def _shown(cell: Cell, lowest: float, digits: int) -> str:
+def _shown(cell: Mean | None, lowest: float, digits: int) -> str:
     if cell is None:
         return "-"
     text = with_error(cell, digits)
     return f"{BOLD}{text}{BOLD}" if round(cell[0], 2) == lowest else text
 
 
-def digits(cell: Cell) -> int:
+def digits(cell: Mean | None) -> int:
     """Two after the point, more for small numbers that would vanish.
 
     >>> digits((3.012, None)), digits((0.00042, None))
@@ -66,7 +66,7 @@ def digits(cell: Cell) -> int:
     return min(5, 1 - math.floor(math.log10(abs(cell[0]))))
 
 
-def with_error(cell: tuple[float, float | None], digits: int, sign: str = "") -> str:
+def with_error(cell: Mean, digits: int, sign: str = "") -> str:
     """A mean and its standard error, where there is one.
 
     >>> with_error((3.012, 0.18), 2), with_error((0.07, None), 2), with_error((0.5, 0.1), 1, "+")

@@ -1,9 +1,9 @@
 """UCI regression tables on their standard splits, and what knowledge adds where rows are few.
 
 One hidden layer of 50 ReLU units, as published, with a N(0, 1 / fan-in) prior on standardised
-data. Nothing is chosen on test rows: for engines that race, each split chooses its noise (one
-number, or, from 200 rows on, a second output of the network, as in the deep ensembles paper) and
-its tempering by held-out log density of short runs on its own training rows. Samplers and SVGD
+data. Nothing is chosen on test rows. For engines that choose by held-out score, each split chooses its
+noise (one number or, from 200 rows on, a second output of the network, as in the deep ensembles paper)
+and its tempering by the held-out log density of short runs on its own training rows. Samplers and SVGD
 average over the noise rather than fit it: they take the second output and a tempering of 1.
 """
 
@@ -17,35 +17,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from prbnn import MLP, DataError, Gaussian, LayerNormal
 from prbnn.assessment import metrics
 from prbnn.enforcement.pressure import REJECTION
-from prbnn.errors import DataError
 from prbnn.fitting.batch import choose_temperings, score_many, train_many
 from prbnn.fitting.prepare import Task, engine_of, prepare
 from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
-from prbnn.model.likelihoods import Gaussian, Noise
-from prbnn.model.networks import MLP
-from prbnn.model.priors import LayerNormal
+from prbnn.model.likelihoods import Noise
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_all
-from prbnn_studies.uci_data import Dataset, rules_of
+from prbnn_studies.uci.data import Dataset, rules_of
 
 NETWORK = MLP((50,))
 PRIOR = LayerNormal()
 NOISES: tuple[Noise, ...] = ("learned", "by input")
-DEFAULT_ENGINES = ("bbb", "ensemble", "sghmc")
-# a second output for the noise is raced where there are rows enough to see it in
+# a second output for the noise is a candidate from this many rows on
 FEWEST_ROWS_FOR_NOISE = 200
 FRACTIONS = (0.1, 0.3, 1.0)
 # NUTS follows long paths over all rows: rows times weights above this take hours
 NUTS_BUDGET = 500_000
-# stored draws are tried at points that neither training nor conditioning has seen
+# stored draws are evaluated at points that neither training nor conditioning has seen
 FRESH_POINTS = 8192
 FRESH_POINTS_SEED = 1000
 DRAWS = 1000
-# conditioning asks for further draws until so many obey, for so many rounds
+# conditioning draws more functions until this many obey, for at most this many rounds
 ENOUGH_DRAWS = 200
 ROUNDS = 5
 
@@ -98,7 +95,7 @@ class Fold(NamedTuple):
 
 
 def folds(dataset: Dataset, count: int, fraction: float = 1.0) -> list[Fold]:
-    """The first ``count`` splits; of their training rows the first share of a seeded permutation."""
+    """The first ``count`` splits; of the training rows the first ``fraction`` of a seeded permutation."""
     found = []
     for number, (train, test) in enumerate(dataset.splits[:count]):
         order = np.random.RandomState(number).permutation(train)
@@ -112,7 +109,7 @@ def folds(dataset: Dataset, count: int, fraction: float = 1.0) -> list[Fold]:
 def engine_table(
     datasets: Sequence[Dataset], engines: Sequence[str], splits: int, say: Say
 ) -> Iterator[list[EngineScore]]:
-    """Every engine on every set: the records of all splits, one set and engine at a time."""
+    """Every engine on every set: the scores of all splits, one set and engine at a time."""
     for dataset in datasets:
         own = folds(dataset, splits)
         for engine in map(engine_of, engines):
@@ -142,7 +139,7 @@ def knowledge_table(
     splits: int,
     say: Say,
 ) -> Iterator[list[KnowledgeScore]]:
-    """Knowledge off and on for shares of the rows: records of all splits, a set, engine and share
+    """Knowledge off and on for fractions of the rows: scores of all splits, one set, engine and fraction
     at a time.
 
     Both use what the split chose without knowledge, so that the rules are all they differ in.
@@ -184,7 +181,7 @@ def knowledge_table(
 
 
 def chosen(dataset: Dataset, own: Sequence[Fold], engine: Engine, say: Say) -> list[Task]:
-    """A task a split, with the noise and the tempering that its own training rows speak for."""
+    """One task per split, with the noise and tempering of the best held-out score on its rows."""
     if not engine.races:
         return [_task(dataset, fold, engine, "by input") for fold in own]
     best: list[tuple[float, Task | None]] = [(-np.inf, None)] * len(own)
@@ -193,9 +190,9 @@ def chosen(dataset: Dataset, own: Sequence[Fold], engine: Engine, say: Say) -> l
         say(f"choosing the tempering, noise {noise}")
         tasks = [_task(dataset, fold, engine, noise) for fold in own]
         for place, found in enumerate(choose_temperings(tasks, range(len(tasks)))):
-            # too few rows to race: the fallback and one number of noise
-            unraced = 0.0 if noise == NOISES[0] else -np.inf
-            score = found.scores.get(found.value, unraced)
+            # too few rows for held-out scores: the fallback tempering and one number of noise
+            fallback = 0.0 if noise == NOISES[0] else -np.inf
+            score = found.scores.get(found.value, fallback)
             if score > best[place][0]:
                 best[place] = score, tasks[place].tempered(found.value)
     return [task for _, task in best if task is not None]
@@ -225,7 +222,7 @@ def _train(tasks: Sequence[Task], say: Say) -> list[Solution]:
 
 
 def _alike(labels: Sequence[Any]) -> list[list[int]]:
-    """Places that hold the same label, one list a label.
+    """Places that hold the same label, one list per label.
 
     >>> _alike(["a", "b", "a"])
     [[0, 2], [1]]
@@ -237,7 +234,7 @@ def _alike(labels: Sequence[Any]) -> list[list[int]]:
 
 
 def conditioned(solution: Solution, rules: Sequence[Rule]) -> tuple[Posterior, float]:
-    """The draws that obey (all draws where none does), and the share of raw draws they are."""
+    """The draws that obey (all draws where none does), and the fraction of raw draws that obey."""
     kept, acceptance = solution.posterior.condition(rules)
     for number in range(1, ROUNDS):
         if len(kept) >= ENOUGH_DRAWS or not rules:
@@ -248,7 +245,7 @@ def conditioned(solution: Solution, rules: Sequence[Rule]) -> tuple[Posterior, f
 
 
 def violating(posterior: Posterior, rules: Sequence[Rule]) -> float:
-    """Share of draws that break a rule somewhere at fresh points."""
+    """Fraction of draws that break a rule somewhere at fresh points."""
     fresh = bind_all(
         rules,
         posterior.columns,
@@ -261,7 +258,7 @@ def violating(posterior: Posterior, rules: Sequence[Rule]) -> float:
 
 
 def refuse_long_runs(datasets: Sequence[Dataset], engines: Sequence[str]) -> None:
-    """Say so before anything runs where NUTS would take hours."""
+    """Raise before anything runs where NUTS would take hours."""
     if "nuts" not in engines:
         return
     large = [

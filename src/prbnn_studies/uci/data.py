@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import AtLeast, DataError, Decreasing, Increasing
 from prbnn.rules.base import Rule
-from prbnn.rules.shape import Decreasing, Increasing
-from prbnn.rules.values import AtLeast
 
 # set: its folder in the repository of standard splits
 FOLDERS = {
@@ -36,7 +34,7 @@ NAMES = {
     "auto-mpg": "cylinders displacement horsepower weight acceleration year origin",
     "airfoil": "frequency angle chord velocity thickness",
 }
-# columns that take only the values seen: rules are not tried between them
+# columns that take only the values seen: rules are not evaluated between them
 CATEGORIES = {"auto-mpg": ("cylinders", "origin")}
 
 
@@ -53,7 +51,7 @@ class Dataset:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Inputs that are no numbers."""
+        """Inputs that are categories."""
         return tuple(name for name in CATEGORIES.get(self.name, ()) if name in self.columns)
 
 
@@ -79,7 +77,7 @@ def read(folder: Path, name: str) -> Dataset:
 
 
 def check(folder: Path, names: Sequence[str]) -> None:
-    """Say before any training what is missing, and where it comes from."""
+    """Raise before any training where data are missing, and say where they come from."""
     places = {
         name: folder / "uci_splits" / FOLDERS[name] / "data" / "data.txt"
         if name in FOLDERS
