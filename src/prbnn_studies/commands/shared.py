@@ -27,7 +27,6 @@ RecordFile = Annotated[
 Picture = Annotated[Path, typer.Option("--out", help="Where to write the picture.")]
 Folder = Annotated[Path | None, typer.Option("--data", help="Folder that holds the data.")]
 
-COMMAS = "with commas between"
 # the tables need this many characters; a narrower terminal would break their numbers
 WIDTH = 170
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from prbnn import Between
 from prbnn_studies.landing.sources import Source
 from prbnn_studies.landing.study import ErrorCell, Outcome, alarm_of, surprise
 
@@ -107,13 +106,11 @@ def _profile(axis: Any, source: Source, plain: Outcome, known: Outcome, _: Any) 
             mean, spread = found.mean[k, :, place], 2 * found.total[k, :, place]
             axis.plot(after, mean, color=colour, lw=1.6, label=label if k == 0 else None)
             axis.fill_between(after, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
-    for rule in source.rules:
-        if (
-            isinstance(rule, Between)
-            and rule.at == "last"
-            and rule.of == source.tracks.variables[place]
-        ):
-            for end in (rule.lower, rule.upper):
+    columns = known.model.posterior_.columns
+    for stated in (stated for rule in source.rules for stated in rule.statements(columns)):
+        quantity = stated.quantity
+        if quantity.at == "last" and quantity.of == source.tracks.variables[place]:
+            for end in stated.levels:
                 axis.plot(after[-4:], [end] * 4, color="0.2", ls="--", lw=1.2)
     axis.set(
         xlabel="seconds from the last observed step",
