@@ -142,7 +142,10 @@ def test_declaring_a_rule_needs_no_compiled_code(name: str) -> None:
 
 
 def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
-    """One name, one thing; commands and studies are named after what they run."""
+    """One name, one thing; commands and studies are named after what they run.
+
+    Every engine and every law has a `State` of its own: what its next step needs.
+    """
     named: dict[str, list[str]] = {}
     for module, path in MODULES.items():
         own = module.split(".")
@@ -153,6 +156,7 @@ def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 named.setdefault(f"class {node.name}", []).append(module)
+    named.pop("class State", None)
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
 
 
