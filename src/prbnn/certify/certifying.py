@@ -93,8 +93,8 @@ class Certifier:
         began, left, found = time.monotonic(), float(seconds), []
         for place, rule in enumerate(self.rules):
             tell = None if progress is None else partial(progress, rule.label)
-            share = left / (len(self.rules) - place)
-            one, spent = self._decide(place, posterior, share, tell)
+            limit = left / (len(self.rules) - place)
+            one, spent = self._decide(place, posterior, limit, tell)
             one = replace(one, claim=of_rule(rule, one.region, one.tolerance))
             left = max(left - spent, 0.0)
             found.append(one)

@@ -20,7 +20,8 @@ HUNTED_BOXES = 16
 HUNTED_CALL = 8
 # a box narrower than this fraction of its region in every direction is left undecided
 NARROWEST = 2.0**-40
-LEAST_SHARE = 1e-300
+# a box counts at least this fraction of its region
+LEAST_FRACTION = 1e-300
 
 
 class Property(Protocol):
@@ -90,21 +91,21 @@ class _Waiting:
 
     low: np.ndarray
     high: np.ndarray
-    share: np.ndarray
+    fraction: np.ndarray
 
     def __len__(self) -> int:
         return len(self.low)
 
     def pop(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         keep = max(0, len(self.low) - count)
-        taken = self.low[keep:], self.high[keep:], self.share[keep:]
-        self.low, self.high, self.share = self.low[:keep], self.high[:keep], self.share[:keep]
+        taken = self.low[keep:], self.high[keep:], self.fraction[keep:]
+        self.low, self.high, self.fraction = self.low[:keep], self.high[:keep], self.fraction[:keep]
         return taken
 
-    def push(self, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> None:
+    def push(self, low: np.ndarray, high: np.ndarray, fraction: np.ndarray) -> None:
         self.low = np.concatenate([self.low, low])
         self.high = np.concatenate([self.high, high])
-        self.share = np.concatenate([self.share, share])
+        self.fraction = np.concatenate([self.fraction, fraction])
 
 
 def search(
@@ -129,8 +130,8 @@ def search(
     slots, lanes = asked.slots, max(1, asked.work // asked.slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
-    share = np.full(len(low), 1 / len(low))
-    waiting = {n: _Waiting(low, high, share) for n in range(networks)}
+    fraction = np.full(len(low), 1 / len(low))
+    waiting = {n: _Waiting(low, high, fraction) for n in range(networks)}
     _hunt(asked, waiting, found, slots)
     if waiting and started is None:
         asked.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
@@ -154,7 +155,7 @@ def search(
             )
         broken = scores < -asked.tolerance
         spare = slots * lanes / max(1, int(open_.sum()))
-        for slot, (network, lows_, highs_, share) in enumerate(batch):
+        for slot, (network, lows_, highs_, fraction) in enumerate(batch):
             if network not in waiting:
                 continue
             lane = np.arange(len(lows_))
@@ -167,7 +168,12 @@ def search(
             keep = open_[slot, lane]
             if keep.any():
                 parts = _split(
-                    lows_[keep], highs_[keep], share[keep], smear[slot, lane][keep], widths, spare
+                    lows_[keep],
+                    highs_[keep],
+                    fraction[keep],
+                    smear[slot, lane][keep],
+                    widths,
+                    spare,
                 )
                 stuck, rest = parts
                 found.left[network] += stuck
@@ -175,14 +181,14 @@ def search(
             if not len(waiting[network]) and not any(n == network for n, *_ in batch[slot + 1 :]):
                 del waiting[network]
     for network, boxes in waiting.items():
-        found.left[network] += float(boxes.share.sum())
+        found.left[network] += float(boxes.fraction.sum())
     found.left[list(found.counterexamples)] = 0.0
     found.seconds = time.monotonic() - started
     return found
 
 
 def _batch(waiting: dict[int, _Waiting], slots: int, lanes: int) -> list[tuple]:
-    """(network, low, high, share) for every slot; networks with many open boxes fill spare slots."""
+    """(network, low, high, fraction) for every slot; networks with many open boxes fill spare slots."""
     batch = []
     order = list(waiting)
     while len(batch) < slots:
@@ -213,14 +219,14 @@ def _filled(batch: list[tuple], slots: int, lanes: int):
     return ids, low, high
 
 
-def _split(low, high, share, smear, widths, spare):
-    """(stuck, children) of open boxes: the fraction that is too narrow to split, and (low, high, share).
+def _split(low, high, fraction, smear, widths, spare):
+    """(stuck, children) of open boxes: the fraction too narrow to split, and (low, high, fraction).
 
     ``spare`` is how many times as many boxes fit into the next call: a box is split up to six times.
     """
     narrow = ~np.any(_wide(low, high, widths), axis=1)
-    stuck = float(share[narrow].sum())
-    low, high, share, smear = low[~narrow], high[~narrow], share[~narrow], smear[~narrow]
+    stuck = float(fraction[narrow].sum())
+    low, high, fraction, smear = low[~narrow], high[~narrow], fraction[~narrow], smear[~narrow]
     rounds = int(np.clip(np.log2(max(spare, 2.0)) - 0.5, 1, 6))
     for _ in range(rounds):
         pick = np.argmax(np.where(_wide(low, high, widths), smear, -1.0), axis=1)
@@ -229,12 +235,12 @@ def _split(low, high, share, smear, widths, spare):
         upper_low, lower_high = low.copy(), high.copy()
         upper_low[rows, pick], lower_high[rows, pick] = middle, middle
         low, high = np.concatenate([low, upper_low]), np.concatenate([lower_high, high])
-        # a share that underflowed to 0 would count as proved
-        share = np.maximum(np.concatenate([share, share]) / 2, LEAST_SHARE)
+        # a fraction that underflowed to 0 would count as proved
+        fraction = np.maximum(np.concatenate([fraction, fraction]) / 2, LEAST_FRACTION)
         smear = smear.copy()
         smear[rows, pick] /= 2
         smear = np.concatenate([smear, smear])
-    return stuck, (low, high, share)
+    return stuck, (low, high, fraction)
 
 
 def _wide(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> np.ndarray:
