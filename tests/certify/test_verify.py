@@ -217,7 +217,7 @@ def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not asked
 
 
-def test_what_is_no_number_is_not_proved() -> None:
+def test_nan_counts_as_unproved() -> None:
     task: Any = SimpleNamespace(
         slots=1,
         tolerance=0.0,
@@ -230,11 +230,11 @@ def test_what_is_no_number_is_not_proved() -> None:
     assert not found.proved[0] and not found.refuted[0] and found.left[0] > 0
 
 
-def test_a_share_never_vanishes() -> None:
-    stuck, (_, _, share) = search._split(
+def test_a_fraction_never_vanishes() -> None:
+    stuck, (_, _, fraction) = search._split(
         np.zeros((1, 1)), np.ones((1, 1)), np.full(1, 5e-324), np.ones((1, 1)), np.ones(1), 2.0
     )
-    assert stuck == 0 and np.all(share > 0)
+    assert stuck == 0 and np.all(fraction > 0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What was proved of whom: one verdict a rule and draw, small enough to keep beside a model."""
+"""Certificates: one verdict per rule and draw, small enough to save with a model."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from prbnn.rules.base import Rule, named
 from prbnn.system.disk import read_limited, write_whole
 from prbnn.system.strict_json import parse_json
 
-# 2: a fingerprint of all that a claim depends on; 1 had one of the weights alone
+# 2: fingerprints of all that a verdict depends on; 1 had one of the weights alone
 SCHEMA = 2
-# 10,000 draws and 1,000 rules
+# largest number of verdicts that is read: 10,000 draws and 1,000 rules
 MOST_VERDICTS = 10_000_000
 LARGEST_FILE = 100_000_000
 PROVED, REFUTED, UNDECIDED = "P", "R", "U"
 
 
 class NewerCertificateError(CertificateError):
-    """A certificate that a later version of this library has written."""
+    """A certificate that a later version of this library wrote."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class RuleCertificate:
     """One rule, on the set that `region` names.
 
     - `region`: the set in words, exactly: intervals, values of categories, and training rows
-    - `verdicts`: one letter a draw, P proved, R refuted, U undecided
-    - `left`: the share of the region that is not decided, of the worst undecided draw
+    - `verdicts`: one letter per draw: P proved, R refuted, U undecided
+    - `left`: the undecided fraction of the region, for the draw where it is largest
     - `how`: "boxes", "by construction", or why nothing could be proved
     - `tolerance`: how far below 0 a score may be, in the user's units
     - `rows`: at how many training rows the columns are held that the rule does not name; nothing is
@@ -71,33 +71,33 @@ class RuleCertificate:
 
     @property
     def draws(self) -> int:
-        """How many draws were looked at."""
+        """The number of draws."""
         return len(self.verdicts)
 
     @property
     def proved(self) -> int:
-        """Draws that obey everywhere in the set that `region` names."""
+        """The number of draws that obey everywhere in the set that `region` names."""
         return self.verdicts.count(PROVED)
 
     @property
     def refuted(self) -> int:
-        """Draws with a point at which they do not."""
+        """The number of draws with a counterexample."""
         return self.verdicts.count(REFUTED)
 
     @property
     def undecided(self) -> int:
-        """The rest."""
+        """The number of draws that are neither proved nor refuted."""
         return self.verdicts.count(UNDECIDED)
 
     def mask(self, verdict: str) -> np.ndarray:
-        """Which draws have a verdict."""
+        """(draws,): whether a draw has this verdict, one of P, R and U."""
         return np.array(list(self.verdicts)) == verdict
 
     def chance_of_breaking(self, confidence: float = 0.95) -> float:
         """An upper bound on the probability that a drawn function breaks the rule in `region`.
 
-        Clopper and Pearson's, at the stated confidence, for independent draws that were not chosen by
-        this rule; undecided ones count as broken.
+        It is the Clopper-Pearson bound at this confidence, for independent draws that were not selected
+        by this rule; undecided draws count as broken.
 
         >>> found = RuleCertificate("r", "", "P" * 1000, 0.0, (), 1e-4, "boxes", 0.0)
         >>> round(found.chance_of_breaking(0.95), 5)
@@ -113,10 +113,10 @@ class RuleCertificate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Verdicts on every rule, of the draws that have this fingerprint.
+    """Verdicts on every rule, for the draws of one posterior.
 
     `weights` is a fingerprint of all that the draws' functions depend on: weights, network, likelihood,
-    scaling, columns and training table; every rule has one of its own.
+    scaling, columns and training table; every rule has one of its own (`RuleCertificate.claim`).
     """
 
     rules: tuple[RuleCertificate, ...]
@@ -150,7 +150,7 @@ class Certificate:
         )
 
     def is_of(self, posterior: Posterior) -> bool:
-        """Whether it speaks of exactly these draws; of schema 1, the weights are all it can tell."""
+        """Whether it is of exactly these draws; schema 1 compares the weights alone."""
         found = of_weights_alone(posterior) if self.schema == 1 else of_draws(posterior)
         return self.weights == found
 
@@ -171,7 +171,7 @@ class Certificate:
         return ""
 
     def records(self) -> list[dict[str, Any]]:
-        """One record a rule, for machines."""
+        """One record per rule, for machines."""
         return [
             {
                 "rule": rule.rule,
@@ -206,7 +206,7 @@ class Certificate:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Certificate:
-        """Read again what `to_plain` wrote; what is damaged or newer is refused."""
+        """The certificate that `to_plain` wrote; a damaged or newer one raises `CertificateError`."""
         try:
             schema = int(plain["schema"])
             if schema > SCHEMA:
@@ -236,7 +236,7 @@ class Certificate:
         posterior: Posterior | None = None,
         rules: Sequence[Rule] | None = None,
     ) -> Certificate:
-        """Read it again; with a ``posterior`` and its ``rules``, one that is of others is refused."""
+        """Read a certificate; with a ``posterior`` and its ``rules``, one that is of others raises."""
         try:
             found = Certificate.from_plain(read_plain(path))
         except CertificateError as error:
@@ -249,7 +249,7 @@ class Certificate:
 
 
 def read_plain(path: str | os.PathLike) -> dict[str, Any]:
-    """What a certificate's file says, before it is looked at."""
+    """The content of a certificate's file, before it is validated."""
     try:
         plain = parse_json(read_limited(path, LARGEST_FILE))
     except ValueError as error:
@@ -289,7 +289,7 @@ def _rule_of(plain: Mapping[str, Any]) -> RuleCertificate:
 
 
 def _earlier(region: str, how: str) -> tuple[int | None, str]:
-    """Rows and region of a certificate that does not say which columns were taken at values alone.
+    """(rows, region) of a certificate from before these were separate fields.
 
     >>> _earlier("x in [0, 30]; the others at 7 of 9 training rows", "boxes")[0]
     7
@@ -304,7 +304,7 @@ def _earlier(region: str, how: str) -> tuple[int | None, str]:
 
 
 def _runs(verdicts: str) -> str:
-    """Letters as runs.
+    """Verdict letters as runs, run-length encoded.
 
     >>> _runs("PPPRU")
     'P3 R1 U1'
@@ -319,7 +319,7 @@ def _runs(verdicts: str) -> str:
 
 
 def _letters(runs: str) -> str:
-    """The letters again.
+    """The verdict letters that `_runs` encoded.
 
     >>> _letters("P3 R1 U1")
     'PPPRU'
@@ -336,7 +336,7 @@ def _counted(runs: str) -> list[tuple[str, int]]:
 
 
 def _check_counts(verdicts: list[str]) -> None:
-    """Add up runs before any is written out: a few letters can stand for more than memory holds."""
+    """Raise if runs stand for too many verdicts, before any is written out and fills memory."""
     total = sum(count for runs in verdicts for _, count in _counted(runs))
     if total > MOST_VERDICTS:
         raise ValueError(f"{total} verdicts; at most {MOST_VERDICTS} are read")

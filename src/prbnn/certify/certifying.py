@@ -28,9 +28,9 @@ from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule, named
 from prbnn.system.process import computing
 
-# columns that a rule does not sweep are held at so many training rows
+# training rows at which columns are held that a rule does not sweep
 ROWS = 500
-# counterexamples written into a certificate, a rule
+# counterexamples per rule that a certificate keeps
 KEPT = 100
 
 
@@ -45,12 +45,12 @@ def certify(
 ) -> Certificate:
     """Decide for each rule and draw whether the rule holds on the set that `region` names.
 
-    - ``seconds``: for all rules together; what one does not need goes to those after it
+    - ``seconds``: time limit for all rules together; what one rule does not need goes to those after it
     - ``rows``: columns that a rule does not name are held at this many training rows, spread over the
       table (None: every one). Nothing is proved between rows, and the certificate says so; with
       ``where=Box(...)`` every column is swept
     - ``tolerance``: how far below 0 a score may be, in the rule's unit
-    - ``progress``: told the rule and the share of its draws that is decided
+    - ``progress``: called with the rule's label and the fraction of its draws that is decided
 
     A proof holds for the network as deployed, rounding included. A refuted draw comes with a point at
     which the deployed score is below -tolerance. Rules that cannot be enclosed are undecided, and
@@ -63,9 +63,9 @@ def certify(
 
 
 class Certifier:
-    """Rules ready to be decided, for any draws of one network: programs are compiled once.
+    """Rules ready to be decided for any draws of one network: programs are compiled once.
 
-    Arguments are those of `certify`; ``posterior`` says which network, scaling and table.
+    Arguments are those of `certify`; of ``posterior``, the network, scaling and table are used.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Certifier:
         *,
         progress: Callable[[str, float], None] | None = None,
     ) -> Certificate:
-        """Verdicts on these draws; time to compile is not counted against ``seconds``."""
+        """Verdicts on the draws of ``posterior``; ``seconds`` do not include time to compile."""
         if not (is_number(seconds) and seconds > 0):
             raise ValueError(f"seconds must be above 0, got {seconds!r}")
         began, left, found = time.monotonic(), float(seconds), []
         for place, rule in enumerate(self.rules):
             tell = None if progress is None else partial(progress, rule.label)
-            share = left / (len(self.rules) - place)
-            one, spent = self._decide(place, posterior, share, tell)
+            limit = left / (len(self.rules) - place)
+            one, spent = self._decide(place, posterior, limit, tell)
             one = replace(one, claim=of_rule(rule, one.region, one.tolerance))
             left = max(left - spent, 0.0)
             found.append(one)
@@ -102,7 +102,7 @@ class Certifier:
         return Certificate(tuple(found), of_draws(posterior), _version(), spent)
 
     def joined(self, parts: Sequence[Certificate], proved: Posterior) -> Certificate:
-        """One certificate of draws that were all proved, some in each of several calls."""
+        """One certificate of the draws ``proved``, which several calls of `certify` have proved."""
         rules = tuple(
             replace(
                 rule,
@@ -123,7 +123,7 @@ class Certifier:
         seconds: float,
         progress: Callable[[float], None] | None,
     ) -> tuple[RuleCertificate, float]:
-        """One rule on all draws, and how long the search for proofs took."""
+        """The rule at position ``place`` on all draws, and the seconds that the search took."""
         began, rule, count = time.monotonic(), self.rules[place], len(posterior)
         if rule.label in built_in(posterior.network):
             spent = time.monotonic() - began
@@ -157,7 +157,7 @@ class Certifier:
 
 
 def _by_construction(rule: Rule, posterior: Posterior) -> RuleCertificate:
-    """A form holds for every weight that gives numbers; draws that overflow, or are NaN, do not."""
+    """Construction holds for all weights; draws that overflow or are NaN stay undecided."""
     check = posterior.check([rule])
     sure = np.all(np.isfinite(posterior.vectors), axis=1) & check.obeys()
     verdicts = "".join(PROVED if each else UNDECIDED for each in sure)

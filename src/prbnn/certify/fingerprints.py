@@ -1,8 +1,8 @@
-"""Short texts that change when anything changes that a proof depends on: draws, network, rules, table.
+"""Hashes that change when anything changes that a proof depends on: draws, network, rules, table.
 
-They are hashes of a description that is the same on every machine and after saving and loading. Code
-is described by its name and its instructions: another version of Python may describe it otherwise,
-and a certificate of such a rule must then be made again.
+They are of a description that is the same on every machine and after saving and loading. Functions are
+described by their name and bytecode, which may differ between versions of Python; a certificate of such
+a rule must then be made again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def of_draws(posterior: Posterior) -> str:
 
 
 def of_rule(rule: Rule, region: str, tolerance: float) -> str:
-    """A hash of a rule with its strength and its region, and of what was decided about it."""
+    """A hash of a rule with its strength, and of a verdict's region (in words) and tolerance."""
     fields = {f.name: getattr(rule, f.name) for f in dataclasses.fields(rule)}
-    # reasons are for people, and the name is how the rule is found
+    # `because` does not change what the rule says; a rule is found by its label
     fields.pop("because", None)
     fields["name"] = rule.label
     said = (type(rule).__qualname__, fields, region, float(tolerance))
@@ -54,7 +54,7 @@ def of_rule(rule: Rule, region: str, tolerance: float) -> str:
 
 
 def of_tables(tables: Sequence[np.ndarray]) -> str:
-    """A checksum of numbers and shapes, the same on every machine."""
+    """A checksum of the tables' numbers and shapes, the same on every machine."""
     digest = hashlib.sha256()
     for table in tables:
         digest.update(str(table.shape).encode())
@@ -83,13 +83,13 @@ def of_weights_alone(posterior: Posterior) -> str:
 
 
 def _of_columns(columns: Any) -> str:
-    # a table whose rows were not kept knows its checksum
+    # a saved table without its rows keeps its checksum
     summary = getattr(columns, "summary", None)
     return summary["sha256"] if summary else of_tables((columns.rows, columns.targets))
 
 
 def _described(value: Any) -> str:
-    """A value as text: equal for values that compare equal, whatever they are kept in."""
+    """A value as text, the same for equal values whatever their type of number or sequence."""
     if value is None or isinstance(value, bool | str | bytes):
         return repr(value)
     if isinstance(value, int | float | np.number):
@@ -110,7 +110,7 @@ def _described(value: Any) -> str:
 
 
 def _shape(part: Any) -> Any:
-    """A network's own weights are those of the draws: of its arrays the shape counts."""
+    """The shape and dtype of a network's weights: their values are those of the draws."""
     return str((part.shape, str(part.dtype))) if eqx.is_inexact_array(part) else part
 
 
@@ -121,7 +121,7 @@ def _array(array: np.ndarray) -> str:
 
 
 def _code(value: Any) -> str:
-    """A function by its name and instructions; anything else by its type."""
+    """A function by its name and bytecode; anything else by its type."""
     name = getattr(value, "__qualname__", type(value).__qualname__)
     code = getattr(value, "__code__", None)
     return f"{name} {_instructions(code)}" if code is not None else str(name)

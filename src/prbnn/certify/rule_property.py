@@ -28,15 +28,15 @@ from prbnn.rules.scoring.obedience import lowest
 # steps of the descent, and how much shorter each is than the one before
 STEPS = 12
 SHRINK = 0.7
-# networks in one call, at most
+# networks per call, at most
 SLOTS = 64
 
 
 class RuleProperty:
     """One rule on every draw of a posterior.
 
-    `load` takes the draws of another posterior with the same network and scaling, however many;
-    programs are compiled once.
+    ``rows`` and ``tolerance`` are those of `prbnn.certify.certify`. Programs are compiled once; `load`
+    replaces the draws by those of another posterior with the same network and scaling, however many.
     """
 
     work = 2048
@@ -54,7 +54,7 @@ class RuleProperty:
         with jax.enable_x64(True):
             exact = question(rule, columns, scaling, rows)
             start = jax.ShapeDtypeStruct((len(columns.inputs),), jnp.float64)
-            # as deployed: what a rule knows in float64, and its score in the network's precision
+            # as deployed: what a rule knows is computed in float64, its score in the network's precision
             self.known, shapes = jax.make_jaxpr(exact.known, return_shape=True)(start)
             self.link = Link.of(posterior.likelihood, self.chain.weights[-1].shape[1])
             self._shift = jnp.asarray(scaling.input_shift, float)
@@ -69,13 +69,13 @@ class RuleProperty:
             differentiable = self.chain.activation != "relu" or not exact.second
             if self.link is not None or not differentiable:
                 ways = ways[:1]
-            # the same score in other words; whichever is enclosed more tightly counts
+            # the same score, written in several ways; the tightest bounds of all are taken
             self.programs = [jax.make_jaxpr(way)(*asked) for way in ways]
         self._run = eqx.filter_jit(self._enclose_all)
         self._hunted = eqx.filter_jit(self._hunt_all)
 
     def load(self, posterior: Posterior) -> None:
-        """Take the draws of a posterior; they stay on the host, where any number may be picked from."""
+        """Take the draws of a posterior; they stay on the host, from where each call takes some."""
         self.vectors = deployed(posterior.vectors)
         self.chain = chain_of(posterior)[0].doubled()
 
@@ -141,11 +141,11 @@ class RuleProperty:
         scale, shift = self.scaling.input_scale, self.scaling.input_shift
         ends = [jnp.asarray((end - shift) / scale, float) for end in (low, high)]
         starts = np.random.default_rng(0).random(low.shape[1:])
-        # the middle of a box is the first of its starts
+        # the first start is the middle of its box
         starts[0] = 0.5
         begin = ends[0] + (ends[1] - ends[0]) * jnp.asarray(starts, float)
         found = self._hunted(self.vectors[networks], *ends, begin)
-        # back in the user's units the box has the last word
+        # rounding must not move a point out of its box in the user's units
         return np.clip(np.asarray(found, np.float64) * scale + shift, low, high)
 
     def _hunt_all(self, vectors: Array, low: Array, high: Array, begin: Array) -> Array:
@@ -165,7 +165,7 @@ class RuleProperty:
 
 
 def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
-    """The score of a rule as it is written, and by derivatives where it limits differences."""
+    """Functions of (x, known): the rule's score as written, and by derivatives where it has that."""
 
     def score(x: Array, known: Any) -> Array:
         return jnp.ravel(asked.bound.score(Traced(frame), x, known))
@@ -178,7 +178,10 @@ def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
 
 @eqx.filter_jit
 def _deployed(model: tuple, bound: Any, frame: Any, vectors: Array, x: Array, known: Any) -> Array:
-    """The least component of a rule's score, one network a slot, as a check of draws computes it."""
+    """(slots, lanes): the least component of a rule's score, as a check of draws computes it.
+
+    ``model`` is (network, likelihood, number of weights); slot k holds the network of ``vectors[k]``.
+    """
     network, likelihood, size = model
 
     def slot(vector: Array, x: Array, known: Any) -> Array:

@@ -1,7 +1,7 @@
-"""Branch and bound: boxes that are not decided are split, until all are proved or one is refuted.
+"""Branch and bound: undecided boxes are split until all are proved or a point refutes the property.
 
-Many networks at once: a program has `slots`, each with one network and `lanes` boxes of it. A network
-with much left to do takes several slots.
+Many networks are searched at once: one call has `slots`, each with one network and `lanes` boxes of it. A
+network with many open boxes takes several slots.
 """
 
 from __future__ import annotations
@@ -13,44 +13,58 @@ from typing import Protocol
 
 import numpy as np
 
-# points that slopes are followed from in one call
+# starting points of the descent per call
 STARTS = 2048
-# again in the worst boxes of a call, each time that twice as many calls were made, from this one on
+# the descent is repeated in the worst boxes of a call, at calls 8, 16, 32 ...
 HUNTED_BOXES = 16
 HUNTED_CALL = 8
-# a box narrower than this share of its region's width in every direction is given up
+# a box narrower than this fraction of its region in every direction is left undecided
 NARROWEST = 2.0**-40
-LEAST_SHARE = 1e-300
+# a box counts at least this fraction of its region
+LEAST_FRACTION = 1e-300
 
 
 class Property(Protocol):
-    """What the search asks of a claim; networks are counted from 0."""
+    """A score of each network at each point that should be >= -tolerance on all boxes.
+
+    ``networks`` are positions, (slots,); boxes ``low``, ``high`` and ``points`` are (slots, lanes,
+    inputs).
+    """
 
     tolerance: float
     work: int
-    """Boxes enclosed in one call: few where one is much work."""
+    """Boxes enclosed per call; fewer where one box takes long."""
     slots: int
-    """Networks they are of, at most."""
+    """Networks per call, at most."""
 
     def enclose(
         self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of (slots, lanes) boxes: a guaranteed least score, where it seems lowest, and how much each
-        input contributes."""
+        """(least, worst, smear) of every box.
+
+        The guaranteed least score (slots, lanes), the point where it seems lowest, and how much each
+        input contributes to the gap (slots, lanes, inputs): a box is split along the largest.
+        """
         ...
 
     def deployed(self, networks: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Scores at (slots, lanes) points, in the precision and by the program that users run."""
+        """Scores (slots, lanes) at points, in the precision and by the program that users run."""
         ...
 
     def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Points of the boxes with low scores, found by following slopes."""
+        """A point with a low score in every box, found by descent."""
         ...
 
 
 @dataclass
 class Found:
-    """How each network stands: proved, refuted at a point, or undecided on a share of the region."""
+    """What was decided for each network.
+
+    - ``left``: (networks,), the fraction of the region that is undecided; 0 where proved or refuted
+    - ``counterexamples``: by network, a point where its deployed score is below -tolerance
+    - ``scores``: by network, the lowest deployed score that was seen
+    - ``boxes``: the number of boxes enclosed
+    """
 
     left: np.ndarray
     counterexamples: dict[int, np.ndarray] = field(default_factory=dict)
@@ -60,38 +74,38 @@ class Found:
 
     @property
     def refuted(self) -> np.ndarray:
-        """One truth value a network."""
+        """(networks,): whether there is a counterexample."""
         found = np.zeros(len(self.left), bool)
         found[list(self.counterexamples)] = True
         return found
 
     @property
     def proved(self) -> np.ndarray:
-        """One truth value a network."""
+        """(networks,): whether every box was proved."""
         return (self.left == 0) & ~self.refuted
 
 
 @dataclass
 class _Waiting:
-    """Boxes of one network that are not decided."""
+    """Undecided boxes of one network, and the fraction of the region that each is."""
 
     low: np.ndarray
     high: np.ndarray
-    share: np.ndarray
+    fraction: np.ndarray
 
     def __len__(self) -> int:
         return len(self.low)
 
     def pop(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         keep = max(0, len(self.low) - count)
-        taken = self.low[keep:], self.high[keep:], self.share[keep:]
-        self.low, self.high, self.share = self.low[:keep], self.high[:keep], self.share[:keep]
+        taken = self.low[keep:], self.high[keep:], self.fraction[keep:]
+        self.low, self.high, self.fraction = self.low[:keep], self.high[:keep], self.fraction[:keep]
         return taken
 
-    def push(self, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> None:
+    def push(self, low: np.ndarray, high: np.ndarray, fraction: np.ndarray) -> None:
         self.low = np.concatenate([self.low, low])
         self.high = np.concatenate([self.high, high])
-        self.share = np.concatenate([self.share, share])
+        self.fraction = np.concatenate([self.fraction, fraction])
 
 
 def search(
@@ -105,15 +119,19 @@ def search(
 ) -> Found:
     """Decide for each network whether its score is >= -tolerance on all boxes.
 
-    Seconds count from ``started``, or from when programs are compiled.
+    - ``networks``: how many networks there are
+    - ``low``, ``high``: the boxes of the region, (boxes, inputs), the same for all networks
+    - ``seconds``: time limit, from ``started`` (as by `time.monotonic`) or from when programs are
+      compiled
+    - ``progress``: called with the fraction of networks that is decided
     """
     if not networks:
         return Found(np.zeros(0))
     slots, lanes = asked.slots, max(1, asked.work // asked.slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
-    share = np.full(len(low), 1 / len(low))
-    waiting = {n: _Waiting(low, high, share) for n in range(networks)}
+    fraction = np.full(len(low), 1 / len(low))
+    waiting = {n: _Waiting(low, high, fraction) for n in range(networks)}
     _hunt(asked, waiting, found, slots)
     if waiting and started is None:
         asked.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
@@ -126,7 +144,7 @@ def search(
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
         least, worst, smear = asked.enclose(ids, lows, highs)
-        # what is no number is not proved
+        # NaN counts as unproved
         open_ = ~(least >= -asked.tolerance)
         points, scores = worst, asked.deployed(ids, worst)
         calls += 1
@@ -137,7 +155,7 @@ def search(
             )
         broken = scores < -asked.tolerance
         spare = slots * lanes / max(1, int(open_.sum()))
-        for slot, (network, lows_, highs_, share) in enumerate(batch):
+        for slot, (network, lows_, highs_, fraction) in enumerate(batch):
             if network not in waiting:
                 continue
             lane = np.arange(len(lows_))
@@ -150,7 +168,12 @@ def search(
             keep = open_[slot, lane]
             if keep.any():
                 parts = _split(
-                    lows_[keep], highs_[keep], share[keep], smear[slot, lane][keep], widths, spare
+                    lows_[keep],
+                    highs_[keep],
+                    fraction[keep],
+                    smear[slot, lane][keep],
+                    widths,
+                    spare,
                 )
                 stuck, rest = parts
                 found.left[network] += stuck
@@ -158,14 +181,14 @@ def search(
             if not len(waiting[network]) and not any(n == network for n, *_ in batch[slot + 1 :]):
                 del waiting[network]
     for network, boxes in waiting.items():
-        found.left[network] += float(boxes.share.sum())
+        found.left[network] += float(boxes.fraction.sum())
     found.left[list(found.counterexamples)] = 0.0
     found.seconds = time.monotonic() - started
     return found
 
 
 def _batch(waiting: dict[int, _Waiting], slots: int, lanes: int) -> list[tuple]:
-    """(network, low, high, share) for every slot; those with much to do fill what is left over."""
+    """(network, low, high, fraction) for every slot; networks with many open boxes fill spare slots."""
     batch = []
     order = list(waiting)
     while len(batch) < slots:
@@ -185,7 +208,7 @@ def _batch_of_one(low: np.ndarray, high: np.ndarray) -> list[tuple]:
 
 
 def _filled(batch: list[tuple], slots: int, lanes: int):
-    """The batch as arrays of one size; empty places repeat a box that is there."""
+    """The batch as arrays of one size; empty lanes and slots repeat the last box."""
     inputs = batch[0][1].shape[1]
     ids = np.zeros(slots, int)
     low, high = np.zeros((slots, lanes, inputs)), np.zeros((slots, lanes, inputs))
@@ -196,11 +219,14 @@ def _filled(batch: list[tuple], slots: int, lanes: int):
     return ids, low, high
 
 
-def _split(low, high, share, smear, widths, spare):
-    """Children of open boxes; where there is room in the next call, more than two of each."""
+def _split(low, high, fraction, smear, widths, spare):
+    """(stuck, children) of open boxes: the fraction too narrow to split, and (low, high, fraction).
+
+    ``spare`` is how many times as many boxes fit into the next call: a box is split up to six times.
+    """
     narrow = ~np.any(_wide(low, high, widths), axis=1)
-    stuck = float(share[narrow].sum())
-    low, high, share, smear = low[~narrow], high[~narrow], share[~narrow], smear[~narrow]
+    stuck = float(fraction[narrow].sum())
+    low, high, fraction, smear = low[~narrow], high[~narrow], fraction[~narrow], smear[~narrow]
     rounds = int(np.clip(np.log2(max(spare, 2.0)) - 0.5, 1, 6))
     for _ in range(rounds):
         pick = np.argmax(np.where(_wide(low, high, widths), smear, -1.0), axis=1)
@@ -209,22 +235,22 @@ def _split(low, high, share, smear, widths, spare):
         upper_low, lower_high = low.copy(), high.copy()
         upper_low[rows, pick], lower_high[rows, pick] = middle, middle
         low, high = np.concatenate([low, upper_low]), np.concatenate([lower_high, high])
-        # a share that vanished would count as proved
-        share = np.maximum(np.concatenate([share, share]) / 2, LEAST_SHARE)
+        # a fraction that underflowed to 0 would count as proved
+        fraction = np.maximum(np.concatenate([fraction, fraction]) / 2, LEAST_FRACTION)
         smear = smear.copy()
         smear[rows, pick] /= 2
         smear = np.concatenate([smear, smear])
-    return stuck, (low, high, share)
+    return stuck, (low, high, fraction)
 
 
 def _wide(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> np.ndarray:
-    """Where a box can be split: there are numbers between its ends."""
+    """(boxes, inputs): where a box can be split, with numbers between its ends."""
     middle = 0.5 * (low + high)
     return (high - low > NARROWEST * widths) & (low < middle) & (middle < high)
 
 
 def _hunt_again(asked: Property, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
-    """Points and scores: slopes followed in the boxes of a call that are furthest from a proof."""
+    """Points and scores of a descent in those boxes of a call that are furthest from a proof."""
     count = min(HUNTED_BOXES, least.shape[1])
     pick = np.argsort(least, axis=1)[:, np.arange(STARTS // len(ids)) % count]
     slot = np.arange(len(ids))[:, None]
@@ -233,7 +259,7 @@ def _hunt_again(asked: Property, ids, low, high, least) -> tuple[np.ndarray, np.
 
 
 def _hunt(asked: Property, waiting: dict[int, _Waiting], found: Found, slots: int) -> None:
-    """Before any box is split, follow slopes from many starts: a rule that fails, fails early."""
+    """A descent from many starts before any box is split: most violations are found here."""
     networks, lanes = list(waiting), STARTS // slots
     for start in range(0, len(networks), slots):
         group = networks[start : start + slots]

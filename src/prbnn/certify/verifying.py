@@ -1,4 +1,4 @@
-"""Networks that were not trained here: weights in, box in, property of the outputs in, verdict out."""
+"""Verdicts on linear properties of the outputs of any network over a box, trained here or elsewhere."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from prbnn.model.networks import ACTIVATIONS, Dense, Layers
 # steps of the descent, and how much shorter each is than the one before
 STEPS = 20
 SHRINK = 0.75
-# boxes that one core encloses in one call: more would leave its cache
+# boxes that one core encloses per call: more would not fit its cache
 BLOCK = 64
 CORES = max(1, min(8, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """``status`` is "proved", "refuted" (with the point that breaks it) or "undecided".
+    """The result of `verify`.
 
-    `left` is the share of the box that was not decided, `boxes` how many were looked at.
+    - `status`: "proved", "refuted" or "undecided"
+    - `counterexample`: a point that breaks the property, (inputs,); None unless refuted
+    - `left`: the fraction of the box that is undecided
+    - `boxes`: the number of boxes enclosed
     """
 
     status: Literal["proved", "refuted", "undecided"]
@@ -59,10 +62,13 @@ def verify(
 ) -> Verdict:
     """Whether ``coefficients @ outputs + offset >= 0`` for every input in the box [lower, upper].
 
-    ``network`` is a built `MLP`, or a list of (weight, bias) pairs with ``activation`` between them,
-    weights as (outputs, inputs); it is taken as deployed in the precision of its weights. Several rows
-    of coefficients must hold ``"all"`` at once, or ``"any"`` one of them at each input ("the largest
-    output is not the first" is any of y_k - y_0 >= 0).
+    - ``network``: a built `MLP`, or a list of (weight, bias) pairs with ``activation`` between them,
+      weights as (outputs, inputs); it is taken as deployed in the precision of its weights
+    - ``lower``, ``upper``: ends of the box, (inputs,)
+    - ``coefficients``, ``offset``: (properties, outputs) and (properties,) or one number
+    - ``holds``: whether ``"all"`` properties must hold at each input, or at least one (``"any"``): "the
+      largest output is not the first" is any of y_k - y_0 >= 0
+    - ``seconds``: time limit, which includes time to compile
 
     >>> layer = np.array([[1.0, -1.0]]), np.array([0.5])
     >>> verify([layer], [0, 0], [1, 1], [[1.0]], 0.6).status
@@ -87,7 +93,7 @@ def verify(
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(added))):
         raise ValueError("coefficients and offset must be finite")
     asked = LinearProperty(built, chain, rows, added, holds, high[0] - low[0])
-    # a network that overflows is left undecided, without a word from NumPy
+    # a network that overflows stays undecided, without a warning from NumPy
     with np.errstate(over="ignore", invalid="ignore"):
         found = search(asked, 1, low, high, seconds, started=started)
     point = found.counterexamples.get(0)
@@ -129,7 +135,7 @@ def _layers(pairs: Sequence, activation: str) -> Layers:
 
 
 class LinearProperty:
-    """A linear property of one network's outputs."""
+    """rows @ outputs + added >= 0 of one network, in all rows or in any of them."""
 
     slots = 1
     tolerance = 0.0
@@ -149,11 +155,11 @@ class LinearProperty:
 
     def enclose(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray):
         low, high = low[0], high[0]
-        # places at the end that only repeat a box are left out
+        # lanes at the end that only repeat the last box are left out
         other = np.flatnonzero(np.any((low != low[-1]) | (high != high[-1]), axis=1))
         used = other[-1] + 2 if len(other) else 1
         index = np.minimum(np.arange(-(-used // BLOCK) * BLOCK), used - 1).reshape(-1, BLOCK)
-        # products as small as these keep one core busy each
+        # products this small run on one core each
         with ThreadPoolExecutor(CORES) as cores:
             found = list(cores.map(lambda part: self._block(low[part], high[part]), index))
         back = np.minimum(np.arange(len(low)), used - 1)
@@ -168,7 +174,7 @@ class LinearProperty:
     def deployed(self, networks: np.ndarray, points: np.ndarray) -> np.ndarray:
         with jax.enable_x64(self.wide):
             outputs = np.asarray(_outputs(self.built, jnp.asarray(points[0], float)), np.float64)
-        # the property itself in float64: what rounding there leaves open is not a counterexample
+        # the property is computed in float64: a violation within its rounding is not a counterexample
         scores = outputs @ self.rows.T + self.added
         size = np.abs(outputs) @ np.abs(self.rows.T) + np.abs(self.added)
         scores = scores + 8 * (self.rows.shape[1] + 2) * 2.0**-53 * size
@@ -192,7 +198,7 @@ def _enclose(network: linear.Stacked, holds: str, claim: tuple, low: Array, high
         score = linear.lowest(network, low, high, rows, added)
         pick = jnp.argmin(score.least) if holds == "all" else jnp.argmax(score.least)
         worst = jnp.where(score.slope[pick] > 0, low, high)
-        # where nothing is to blame, the longest side is
+        # where no input has any blame, the longest side is split
         blame = jnp.nan_to_num(score.blame[pick])
         longest = 1e-9 * (jnp.sum(blame) + 1e-9) * (high - low) / widths
         return score.least[pick], worst, blame + longest

@@ -1,7 +1,7 @@
 """Networks, declared as plain values: ``build(key, inputs, outputs)`` makes one to be fitted.
 
-Any object with that method, or any callable with that signature, can stand in for these: it must
-return a callable pytree (an `equinox.Module`, say) from one input vector to one output vector.
+Any object with that method, or any callable with that signature, can be used instead of these: it must
+return a callable pytree (such as an `equinox.Module`) from one input vector to one output vector.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def whole_above_zero(kind: str, name: str, value: Any) -> int:
 
 @runtime_checkable
 class Network(Protocol):
-    """A declaration of a network; ``build`` starts one anew from a random key."""
+    """A declaration of a network; ``build`` makes one with random initial weights."""
 
     def build(self, key: Array, inputs: int, outputs: int) -> Any:
-        """A callable pytree from (inputs,) to (outputs,)."""
+        """A callable pytree from an array (inputs,) to an array (outputs,)."""
         ...
 
 
@@ -99,7 +99,7 @@ class MLP:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        # numpy's whole numbers too: widths often come from a range of a search
+        # NumPy integers are accepted too: widths often come from a parameter search
         widths = np.atleast_1d(np.asarray(self.hidden, object)).tolist()
         plain = (int(w) if isinstance(w, np.integer) else w for w in widths)
         object.__setattr__(self, "hidden", tuple(plain))
@@ -122,7 +122,7 @@ class MLP:
         return found
 
     def build(self, key: Array, inputs: int, outputs: int) -> Layers:
-        """Weights uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
+        """Weights are uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
         sizes = (inputs, *self.hidden, outputs)
         shapes = [(wide, deep + 1) for deep, wide in pairwise(sizes)]
         layers = []
@@ -168,7 +168,7 @@ class RBF:
         }
 
     def build(self, key: Array, inputs: int, outputs: int) -> Bumps:
-        """Centres spread like standardised data."""
+        """Centres are uniform over the range of standardised data."""
         centre_key, weight_key = jax.random.split(key)
         reach = weight_reach(self.bumps)
         return Bumps(
@@ -182,7 +182,7 @@ class RBF:
 
 
 def build(network: Network | Callable, key: Array, inputs: int, outputs: int) -> Any:
-    """Start a declared network, or call a user's factory of the same signature."""
+    """Build a declared network, or call a user's factory of the same signature."""
     if isinstance(network, type):
         raise TypeError(f"network is the class {network.__name__}; write {network.__name__}(...)")
     if isinstance(network, Network):

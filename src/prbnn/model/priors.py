@@ -1,4 +1,4 @@
-"""Priors over weights: independent normals, the same for all or scaled layer by layer."""
+"""Priors over weights: independent normals, the same for all weights or scaled by layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Prior(Protocol):
     """Mean and standard deviation of every weight."""
 
     def moments(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Two vectors in the order of `prbnn.model.weights.flatten`."""
+        """(mean, sd): two vectors in the order of `prbnn.model.weights.flatten`."""
         ...
 
 
@@ -50,7 +50,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class LayerNormal:
-    """N(0, sd^2 / fan-in) on matrices and N(0, sd^2) on the rest, so that depth and width keep scale.
+    """N(0, sd^2 / fan-in) on matrices and N(0, sd^2) on the rest: outputs keep their scale at any width.
 
     >>> LayerNormal(sd=2.0)
     LayerNormal(sd=2.0)

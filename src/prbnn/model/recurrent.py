@@ -1,7 +1,7 @@
 """Recurrent networks: reach for these when an input is a sequence.
 
-One draw of the weights serves a whole sequence, at every step. Steps that were not observed leave
-the state as it was, so that sequences of different lengths share one program.
+One draw of the weights is used at every step of a sequence. Steps that were not observed leave the state
+unchanged, so that sequences of different lengths share one program.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from jaxtyping import Array, Bool, Float
 from prbnn.data.layout import Layout
 from prbnn.model.networks import MLP, Layers, weight_reach, whole_above_zero
 
-# a forget gate that starts open lets gradients through time (Jozefowicz et al., 2015)
+# with a forget gate that starts open, gradients reach early steps (Jozefowicz et al., 2015)
 FORGET_BIAS = 1.0
-# a name for what a step stores for the gradient
+# name of the values that a step stores for the gradient
 GATES = "gates"
 
 
 def stored(gates: Array) -> Array:
-    """The same numbers, written down for the gradient."""
+    """``gates``, marked to be stored for the gradient rather than computed again."""
     return checkpoint_name(gates, GATES)
 
 
 class Cell(eqx.Module):
-    """Weights of all gates, one under another: what reads the input, what reads the state."""
+    """Weights of all gates, stacked: ``reads`` multiplies the input, ``recurs`` the state."""
 
     reads: Float[Array, "gates inputs"]
     recurs: Float[Array, "gates units"]
@@ -40,19 +40,19 @@ class Cell(eqx.Module):
 
     @property
     def units(self) -> int:
-        """How wide the state is."""
+        """The width of the state."""
         return self.recurs.shape[1]
 
     def over(
         self, sequence: Float[Array, "steps inputs"], present: Bool[Array, " steps"]
     ) -> Float[Array, "steps units"]:
-        """The state after every step."""
+        """The state after every step; ``present`` says which steps were observed."""
         return self._run(sequence, present)[1]
 
     def after(
         self, sequence: Float[Array, "steps inputs"], present: Bool[Array, " steps"]
     ) -> Float[Array, " units"]:
-        """The state after the last step: those before it are not written down."""
+        """The state after the last step; earlier states are not returned."""
         return self._run(sequence, present)[0][0]
 
     def _run(self, sequence: Array, present: Array) -> tuple[tuple, Array]:
@@ -64,7 +64,7 @@ class Cell(eqx.Module):
             kept = jax.tree.map(lambda new, old: jnp.where(present, new, old), moved, state)
             return kept, kept[0]
 
-        # to write down a dozen intermediates takes longer than to compute them again from the gates
+        # storing a dozen intermediates takes longer than computing them again from the gates
         policy = jax.checkpoint_policies.save_only_these_names(GATES)
         frugal = jax.checkpoint(step, policy=policy, prevent_cse=False)
         start = (jnp.zeros(self.units),) * self.memories
@@ -72,16 +72,16 @@ class Cell(eqx.Module):
 
     @property
     def memories(self) -> int:
-        """How many vectors are carried from step to step; the first one is the output."""
+        """The number of vectors that are carried from step to step; the first one is the output."""
         raise NotImplementedError
 
     def mover(self) -> Callable[[tuple, Array], tuple]:
-        """From a state and what is read to the next state; weights are turned here, once."""
+        """A function from a state and an input to the next state; weights are transposed once, here."""
         raise NotImplementedError
 
 
 class LongShortTermCell(Cell):
-    """Hochreiter and Schmidhuber, 1997, with a forget gate."""
+    """The LSTM cell of Hochreiter and Schmidhuber (1997), with a forget gate."""
 
     @property
     def memories(self) -> int:
@@ -101,7 +101,7 @@ class LongShortTermCell(Cell):
 
 
 class GatedCell(Cell):
-    """Cho et al., 2014, with the reset gate after the product, which makes it one."""
+    """The GRU cell of Cho et al. (2014), with the reset gate after the product: one product per step."""
 
     @property
     def memories(self) -> int:
@@ -123,7 +123,7 @@ class GatedCell(Cell):
 
 
 class Recurrent(eqx.Module):
-    """Cells over the observed steps; dense layers on their last state and what does not change."""
+    """Cells over the ``history`` steps of a row; dense layers on the last state and static inputs."""
 
     cells: tuple[Cell, ...]
     head: Layers
@@ -142,7 +142,11 @@ class Recurrent(eqx.Module):
 
 @dataclass(frozen=True)
 class _Declared:
-    """Options that recurrent networks share."""
+    """Options that recurrent networks share.
+
+    - `units`, `layers`: width of the state, and number of stacked cells
+    - `hidden`, `activation`: of the dense layers after the last cell
+    """
 
     units: int = 64
     layers: int = 1
@@ -163,19 +167,21 @@ class _Declared:
         object.__setattr__(self, "hidden", dense.hidden)
 
     def over(self, layout: Layout) -> Unrolled:
-        """The network for sequences that lie in a row as ``layout`` says."""
+        """The network for rows that hold sequences as ``layout`` says."""
         return Unrolled(self, layout.history, len(layout.variables))
 
     def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
-        """Refused: nothing says how sequences lie in a row."""
+        """Raises: without a layout, nothing says how a row holds a sequence."""
         raise ValueError(
-            f"{type(self).__name__} reads sequences, and these rows are none; use "
+            f"{type(self).__name__} reads sequences, and these rows are not sequences; use "
             "PRBNNSequenceRegressor, or MLP for rows"
         )
 
     def start(self, key: Array, inputs: int) -> Cell:
-        """Uniform weights of variance 1 / fan-in, a third of it for those of the state, which are
-        used at every step; nothing is forgotten at first."""
+        """A cell with uniform weights of variance 1 / fan-in; forget gates start open.
+
+        Weights of the state have 1/3 of that variance: they are used at every step.
+        """
         wide, reads, recurs = self.gates * self.units, *jax.random.split(key)
 
         def uniform(key: Array, deep: int) -> Array:
@@ -187,7 +193,7 @@ class _Declared:
         )
 
     def first_bias(self) -> Float[Array, " gates"]:
-        """Biases at the start."""
+        """Initial biases."""
         raise NotImplementedError
 
 
@@ -208,7 +214,7 @@ class LSTM(_Declared):
 
 @dataclass(frozen=True)
 class GRU(_Declared):
-    """A gated recurrent network, followed by dense layers: three quarters of an LSTM's weights.
+    """A gated recurrent network, followed by dense layers: 3/4 of an LSTM's weights.
 
     >>> GRU(units=32).layers
     1
@@ -223,7 +229,7 @@ class GRU(_Declared):
 
 @dataclass(frozen=True)
 class Unrolled:
-    """A recurrent network that knows how many steps and variables a row holds."""
+    """A declared recurrent network for rows of ``history`` steps of ``variables`` each."""
 
     network: _Declared
     history: int
@@ -260,5 +266,5 @@ class Unrolled:
 
 
 def over(network: Any, layout: Layout) -> Any:
-    """A recurrent network told how its sequences lie in a row; any other reads the row as it is."""
+    """A declared recurrent network for rows as in ``layout``; any other network is returned unchanged."""
     return network.over(layout) if isinstance(network, _Declared) else network

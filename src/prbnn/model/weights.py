@@ -14,13 +14,13 @@ from jaxtyping import Array, Float
 
 
 def flatten(network: Any) -> Float[Array, " weights"]:
-    """All inexact arrays of a network, one after another."""
+    """All floating-point arrays of a network, raveled and concatenated."""
     leaves = [jnp.ravel(leaf) for leaf in jax.tree.leaves(network) if eqx.is_inexact_array(leaf)]
     return jnp.concatenate(leaves) if leaves else jnp.zeros(0)
 
 
 def unflatten(network: Any, vector: Float[Array, " weights"]) -> Any:
-    """``network`` with its weights replaced by those of ``vector``."""
+    """``network`` with its weights replaced by those of ``vector``, in the order of `flatten`."""
     arrays, rest = eqx.partition(network, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(arrays)
     # one split: its transpose is one concatenation, where slices would each be padded and added
@@ -30,9 +30,9 @@ def unflatten(network: Any, vector: Float[Array, " weights"]) -> Any:
 
 
 def by_leaf(network: Any, vectors: np.ndarray) -> dict[str, np.ndarray]:
-    """Weight vectors (draws, weights) as one array a named leaf, (draws, leaf shape...).
+    """Weight vectors (draws, weights) as one array per named leaf, (draws, leaf shape...).
 
-    Other tools can read these; nobody can read a raveled vector.
+    Other tools can read named arrays, but not a raveled vector.
     """
     leaves = named_leaves(network)
     ends = np.cumsum([math.prod(leaf.shape) for _, leaf in leaves])[:-1]
@@ -44,7 +44,10 @@ def by_leaf(network: Any, vectors: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def from_leaves(network: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The weight vectors again; a leaf that is missing, left over or of another shape is told."""
+    """The weight vectors (draws, weights) that `by_leaf` split.
+
+    A leaf that is missing, left over or of another shape raises `ValueError`.
+    """
     leaves = dict(named_leaves(network))
     if set(leaves) != set(arrays):
         missing, extra = sorted(set(leaves) - set(arrays)), sorted(set(arrays) - set(leaves))
@@ -55,7 +58,9 @@ def from_leaves(network: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     counts = {array.shape[:1] for array in arrays.values()}
     for name, leaf in leaves.items():
         if arrays[name].dtype.kind not in "fc":
-            raise ValueError(f"leaf {name!r} holds {arrays[name].dtype}, and no weights")
+            raise ValueError(
+                f"leaf {name!r} holds {arrays[name].dtype}, not floating-point weights"
+            )
         if arrays[name].shape[1:] != leaf.shape or len(counts) != 1:
             raise ValueError(
                 f"leaf {name!r} must have shape (draws, {', '.join(map(str, leaf.shape))}) and as "
@@ -66,12 +71,12 @@ def from_leaves(network: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def buffers(network: Any) -> dict[str, Any]:
-    """Arrays of whole numbers and truth values by name: no weights, yet part of the function."""
+    """Arrays of integers and booleans by name: they are not weights, but part of the function."""
     return dict(_by_name(eqx.filter(network, _is_buffer)))
 
 
 def with_buffers(network: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """``network`` with its arrays of whole numbers and truth values replaced."""
+    """``network`` with its arrays of integers and booleans replaced, by name."""
     found = buffers(network)
     if {name: leaf.shape for name, leaf in found.items()} != {
         name: array.shape for name, array in arrays.items()
@@ -98,5 +103,5 @@ def _by_name(tree: Any) -> list[tuple[str, Any]]:
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     named = [(jax.tree_util.keystr(p, simple=True, separator="."), leaf) for p, leaf in paths]
     if len(dict(named)) < len(named):
-        raise ValueError("two arrays of the network go by the same name; rename one of its fields")
+        raise ValueError("two arrays of the network have the same name; rename one of its fields")
     return named

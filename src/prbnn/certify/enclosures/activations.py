@@ -1,7 +1,10 @@
-"""Ranges of activations and of their derivatives over intervals, and straight lines along them.
+"""Ranges of activations and of their derivatives over intervals, and straight lines around them.
 
-A range is attained at an end or where the next derivative vanishes; those places are found once, to
-the last digit that float64 has.
+A function has its extremes over an interval at an end or where its derivative is 0; those places are
+found once per activation, to the precision of float64.
+
+In all functions, ``order`` is the order of the derivative (0 is the activation itself), ``low`` and
+``high`` are the ends of intervals, arrays of any one shape, and ``rounding`` is an entry of `ROUNDING`.
 """
 
 from __future__ import annotations
@@ -18,17 +21,17 @@ from scipy.optimize import brentq
 from prbnn.certify.enclosures.rounding import magnitude
 from prbnn.model.networks import ACTIVATIONS
 
-# beyond this no derivative of a smooth activation has an extremum that float64 could see
+# no derivative of a smooth activation has an extremum outside [-10, 10] that float64 could resolve
 REACH = 10.0
 # pieces of an interval at which an activation is compared with a straight line
 PIECES = 8
-# what a deployed activation may be off by, as a share of 1 or of its size: libm and XLA round
+# error of a deployed activation (libm, XLA), relative to 1 + its magnitude
 ROUNDING = {np.dtype("float32"): 2e-6, np.dtype("float64"): 1e-13}
-# derivatives of gelu multiply 1 - tanh^2, of which rounding leaves little, by powers of z
+# derivatives of gelu multiply 1 - tanh^2, which cancels, by powers of z: rounding is this much larger
 MAGNIFIED = {("gelu", 1): 6.0, ("gelu", 2): 48.0}
 
 
-# jax.nn's functions guard derivatives by rules of their own; these differentiate as they stand
+# jax.nn's functions have derivative rules of their own; these are differentiated as written
 SMOOTH: dict[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
     "sigmoid": lambda z: 0.5 * (1 + jnp.tanh(0.5 * z)),
@@ -44,9 +47,9 @@ def known(activation: str) -> bool:
 
 
 def derivative(activation: str, order: int) -> Callable[[Array], Array]:
-    """The derivative of an order, of one number."""
+    """The derivative of an activation, as a function of one number."""
     if activation == "softplus" and order:
-        # logaddexp's own rule divides exponentials, which overflow far out
+        # logaddexp's own derivative divides exponentials, which overflow for large z
         activation, order = "sigmoid", order - 1
     function = SMOOTH[activation]
     for _ in range(order):
@@ -56,14 +59,14 @@ def derivative(activation: str, order: int) -> Callable[[Array], Array]:
 
 @cache
 def turning_points(activation: str, order: int) -> tuple[float, ...]:
-    """Where the derivative of an order has its extrema: zeros of the one after it."""
+    """Where a derivative has its extrema: the zeros of the next derivative."""
     following, grid, values = _sampled(activation, order + 1)
-    # tails that have all but vanished change sign by rounding alone
+    # in the tails, values near 0 change sign by rounding alone
     alive = np.abs(values) > 1e-13
     changes = np.flatnonzero((values[:-1] * values[1:] < 0) & alive[:-1] & alive[1:])
 
     def at(z: float) -> float:
-        # called while a program is traced, and yet its own numbers are needed at once
+        # called while a program is traced, where numbers are needed at once
         with jax.ensure_compile_time_eval(), jax.enable_x64(True):
             return float(following(jnp.asarray([z]))[0])
 
@@ -72,7 +75,7 @@ def turning_points(activation: str, order: int) -> tuple[float, ...]:
 
 @cache
 def largest(activation: str, order: int) -> float:
-    """The greatest size a derivative has anywhere (of order 2 and above: they vanish far out)."""
+    """An upper bound of a derivative's magnitude anywhere; far out, it must go to a constant."""
     step = 2 * REACH / 20_000
     found = float(np.max(np.abs(_sampled(activation, order)[2])))
     steepest = float(np.max(np.abs(_sampled(activation, order + 1)[2])))
@@ -90,7 +93,7 @@ def _sampled(activation: str, order: int) -> tuple[Callable, np.ndarray, np.ndar
 def range_of(
     activation: str, order: int, low: Array, high: Array, rounding: float
 ) -> tuple[Array, Array]:
-    """The least and the greatest value of a derivative (0: the activation itself) over [low, high]."""
+    """(least, greatest): bounds of a derivative's values over [low, high], rounding included."""
     if activation == "relu":
         return _relu_range(order, low, high)
     rounding = rounding * MAGNIFIED.get((activation, order), 1.0)
@@ -110,7 +113,7 @@ def _relu_range(order: int, low: Array, high: Array) -> tuple[Array, Array]:
     if order == 0:
         return jnp.maximum(low, 0.0), jnp.maximum(high, 0.0)
     if order == 1:
-        # at a kink either slope may be the one that is taken
+        # at the kink, either slope may be the one that is deployed
         return (low > 0).astype(low.dtype), (high >= 0).astype(low.dtype)
     zero = jnp.zeros_like(low)
     return zero, zero
@@ -119,10 +122,10 @@ def _relu_range(order: int, low: Array, high: Array) -> tuple[Array, Array]:
 def line(
     activation: str, order: int, low: Array, high: Array, rounding: float
 ) -> tuple[Array, Array, Array]:
-    """A slope and how far below and above that straight line a derivative runs over [low, high].
+    """(slope, a, b) with slope z + a <= f(z) <= slope z + b for every z in [low, high].
 
-    (slope, a, b) with slope z + a <= f(z) <= slope z + b. Between neighbours of a fine grid a curve is
-    no further from its chord than max |f''| h^2 / 8.
+    f is the derivative of this order. The line is compared with f at PIECES + 1 places, a distance h
+    apart; between two of them f is at most max |f''| h^2 / 8 away from its chord.
     """
     width = high - low
     if activation == "relu":
@@ -143,15 +146,15 @@ def line(
     slope = jnp.where(width > 1e-6, steep, 0.0)
     away = values - slope * places
     size = jnp.abs(slope) * magnitude(low, high)
-    bend = largest(activation, order + 2) * (width / PIECES) ** 2 / 8
-    give = bend + rounding * (1 + size + jnp.max(jnp.abs(values), axis=0))
-    # a slope of 0 over a narrow interval: what the curve may rise between two neighbours
+    between = largest(activation, order + 2) * (width / PIECES) ** 2 / 8
+    give = between + rounding * (1 + size + jnp.max(jnp.abs(values), axis=0))
+    # over a narrow interval the line has slope 0: add what f may rise between two places
     flat = jnp.where(width > 1e-6, 0.0, jnp.abs(values[-1] - values[0]))
     give = give + flat
     return slope, jnp.min(away, axis=0) - give, jnp.max(away, axis=0) + give
 
 
 def relu_below(low: Array, high: Array) -> Array:
-    """The slope of the line through 0 below a relu that leaves the least room over [low, high]."""
+    """The slope (0 or 1) of the line through 0 below a relu that is closest to it over [low, high]."""
     across = (high > -low).astype(low.dtype)
     return jnp.where(low >= 0, 1.0, jnp.where(high <= 0, 0.0, across))

@@ -1,4 +1,4 @@
-"""Networks that can be enclosed: affine maps with one activation between, many draws at a time."""
+"""Networks that can be enclosed: affine maps with one activation between them, many draws at a time."""
 
 from __future__ import annotations
 
@@ -50,14 +50,15 @@ class Chain(eqx.Module):
 
 
 def deployed(numbers: np.ndarray) -> np.ndarray:
-    """Numbers in the precision that JAX takes them in, whatever they are kept as."""
+    """Numbers in the precision that JAX converts them to: float32 unless x64 is enabled."""
     return np.asarray(numbers, jax.dtypes.canonicalize_dtype(numbers.dtype))
 
 
 def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
-    """A posterior's draws or a built `MLP` as a chain, with the scaling around it.
+    """A posterior's draws or a built `MLP` as a chain, and the scaling of a posterior (else None).
 
-    What it does not know it refuses: a bound that might be wrong is worse than none.
+    Any other network, likelihood or activation raises `NotEnclosedError`: a bound that might be wrong is
+    worse than none.
     """
     outputs = None
     if isinstance(function, Posterior):
@@ -67,7 +68,7 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
                 f"the response of {type(function.likelihood).__name__} is not enclosed; that of "
                 "Gaussian, StudentT, Bernoulli and Categorical is"
             )
-        # a second set of outputs holds noise, which rules do not see
+        # a second set of outputs is the noise, which rules do not see
         outputs = function.likelihood.network_outputs(len(function.columns.outputs))
         if function.likelihood.scales_targets:
             outputs = len(function.columns.outputs)
@@ -77,10 +78,10 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
         leaves = {name: np.asarray(leaf)[None] for name, leaf in named_leaves(network)}
     if not isinstance(network, Layers):
         raise NotEnclosedError(
-            f"{type(network).__name__} is not a network it can enclose; MLP() is"
+            f"a network of type {type(network).__name__} cannot be enclosed; MLP() can"
         )
     if not known(network.activation):
-        raise NotEnclosedError(f"activation {network.activation!r} is not one it can enclose")
+        raise NotEnclosedError(f"activation {network.activation!r} cannot be enclosed")
     depth = range(len(network.layers))
     weights: list[Any] = [leaves[f"layers.{k}.weight"] for k in depth]
     biases: list[Any] = [leaves[f"layers.{k}.bias"] for k in depth]

@@ -1,7 +1,8 @@
-"""Functions of one quantity, enclosed by a chord and the furthest the curve runs from it.
+"""Functions of one form: elementary functions, minimum, maximum and choice.
 
-f(z) - slope z has its extremes over an interval at the ends or where f'(z) = slope, and f has its own at
-the ends or where it turns; each curve knows both kinds of place.
+A function f is enclosed along its chord: f(z) - slope z has its extremes over an interval at the ends
+or where f'(z) = slope, and f itself has its extremes at the ends or where f' changes sign; a `Curve`
+knows both kinds of place.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from prbnn.certify.enclosures import forms
 from prbnn.certify.enclosures.forms import Form
 from prbnn.certify.enclosures.rounding import OWN, TINY, magnitude
 
-# libm in float64 is a few units off
+# relative error of libm's functions in float64
 ROUND = 8 * OWN
 
 
 class Curve(NamedTuple):
-    """A function, the places where it has a given slope, where it turns, and where it is defined.
+    """A function of one number.
 
-    ``closed``: at the start of its domain, too.
+    - ``places``: from a slope to the points where the function has that slope
+    - ``turns``: points where the function changes from falling to rising, or back
+    - ``domain``: the open interval where it is defined; ``closed`` includes the lower end
     """
 
     function: Callable[[Array], Array]
@@ -42,7 +45,7 @@ def _root(value: Array) -> Array:
 
 
 def _steep(slope: Array) -> Array:
-    """Where tanh has a slope: artanh(sqrt(1 - slope)), of slopes that vanish beside 1, too."""
+    """Where tanh has a slope: artanh(sqrt(1 - slope)), written so that tiny slopes keep their digits."""
     return jnp.log((1 + _root(1 - slope)) / _root(slope))
 
 
@@ -61,7 +64,7 @@ CURVES: dict[str, Curve] = {
 
 
 def curve(one: Form, found: Curve) -> Form:
-    """f(one); nothing is known of it where the interval leaves the domain."""
+    """f(one) for the curve ``found``; unbounded where the interval of ``one`` leaves the domain."""
     start, end = found.domain
     begins = one.least >= start if found.closed else one.least > start
     inside = begins & (one.most < end)
@@ -99,7 +102,7 @@ def curve(one: Form, found: Curve) -> Form:
 
 
 def choose(sure: Array, one: Form, other: Form) -> Form:
-    """One form where ``sure``, the other elsewhere."""
+    """The form ``one`` where ``sure`` (plain truth values), ``other`` elsewhere."""
     return Form(
         jnp.where(sure[..., None], one.slope, other.slope),
         *(
@@ -115,7 +118,7 @@ def choose(sure: Array, one: Form, other: Form) -> Form:
 
 
 def unknown(like: Form) -> Form:
-    """Anything at all."""
+    """A form of the shape of ``like`` that may be any number, or NaN."""
     ends = jnp.full(like.shape, jnp.inf)
     return forms.interval(-ends, ends, like.directions)
 
@@ -126,7 +129,7 @@ def negative(one: Form) -> Form:
 
 
 def reciprocal(one: Form) -> Form:
-    """1 / one; nothing is known of it where one may be 0."""
+    """1 / one; unbounded where ``one`` may be 0."""
     above, below = one.least > 0, one.most < 0
     positive = choose(above, one, negative(one))
     found = curve(
@@ -150,7 +153,7 @@ def power(one: Form, exponent: float) -> Form:
         return forms.square(one)
 
     def raised(z: Array) -> Array:
-        # libm's power rounds once; products would round as often as the exponent says
+        # libm's power rounds once; repeated products would round once per factor
         return jnp.power(z, jnp.full_like(z, exponent))
 
     def places(slope: Array) -> tuple[Array, ...]:
@@ -163,7 +166,7 @@ def power(one: Form, exponent: float) -> Form:
 
 
 def wave(one: Form, ahead: float) -> Form:
-    """sin(one + ahead): a tangent in the middle, off by no more than the square of the radius."""
+    """sin(one + ahead): the tangent in the middle of the interval, at most radius^2 / 2 off."""
     bounded = jnp.isfinite(one.least) & jnp.isfinite(one.most)
     low, high = jnp.where(bounded, one.least, 0.0), jnp.where(bounded, one.most, 0.0)
     middle, radius = 0.5 * (low + high), 0.5 * (high - low)
@@ -173,12 +176,12 @@ def wave(one: Form, ahead: float) -> Form:
     line = forms.along(
         one, slope, height - slope * middle - room, height - slope * middle + room, -ones, ones
     )
-    # of infinity there is no sine
+    # the sine of infinity is NaN
     return choose(bounded, line, unknown(one))
 
 
 def maximum(one: Form, other: Form) -> Form:
-    """max(a, b) = b + relu(a - b), within the interval of both."""
+    """max(a, b) = b + relu(a - b), with the interval [max of least values, max of most values]."""
     found = forms.add(other, curve(forms.add(one, other, -1.0), CURVES["relu"]))
     first, second = one.least >= other.most, other.least >= one.most
     least, most = jnp.maximum(one.least, other.least), jnp.maximum(one.most, other.most)
@@ -189,7 +192,7 @@ def maximum(one: Form, other: Form) -> Form:
         jnp.maximum(found.least, least),
         jnp.minimum(found.most, most),
     )
-    # what is no number is not the smaller one
+    # the maximum of NaN and a number is NaN
     found = choose(one.lost | other.lost, unknown(found), found)
     return choose(first, one, choose(second, other, found))
 
@@ -200,7 +203,7 @@ def minimum(one: Form, other: Form) -> Form:
 
 
 def hull(one: Form, other: Form) -> Form:
-    """Either of two."""
+    """The smallest interval that holds both forms."""
     return forms.interval(
         jnp.minimum(one.least, other.least), jnp.maximum(one.most, other.most), one.directions
     )

@@ -45,9 +45,10 @@ class Link(NamedTuple):
 
 
 class Enclosed:
-    """One draw, in user code a `prbnn.certify.enclosures.programs.Asked`.
+    """One draw: the `prbnn.certify.enclosures.programs.Asked` of a posterior.
 
-    A point that is asked for twice is enclosed once.
+    ``link`` is applied where outputs are not the response. A point that is asked for twice is enclosed
+    once.
     """
 
     def __init__(self, network: Chain, link: Link | None = None):

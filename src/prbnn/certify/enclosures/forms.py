@@ -4,10 +4,14 @@ A box is {centre + radius t : t in [-1, 1]^d}. A `Form` of a quantity y says, fo
 
     slope . t + low <= y(t) <= slope . t + high    and    least <= y(t) <= most.
 
-The remainder of a smooth quantity shrinks with the square of the box, an interval alone only with the
-box; the interval is kept beside it since neither is always the tighter. All is computed in float64,
-and what that rounds goes to the remainder (OWN a term, with room to spare). A quantity that may be no
-number at all has an interval without ends (`lost`).
+For a smooth quantity, high - low shrinks with the square of the box's width, most - least only with the
+width; both are kept, since neither is always the tighter. All is computed in float64, and what that
+rounds is added to the bounds (`prbnn.certify.enclosures.rounding`). A quantity that may be NaN has the
+interval (-inf, inf) (`lost`).
+
+In this package, ``give`` is what is added to a line's offsets low and high on either side, ``reach``
+what is added to the interval or how far a line moves over the box, and ``room`` the gap between two
+lines.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from prbnn.certify.enclosures.rounding import DOUBLE, OWN, TINY, magnitude
 
 
 class Form(eqx.Module):
-    """A quantity of any shape over one box; ``slope`` has one more axis, the box's directions."""
+    """A quantity of any shape over one box; ``slope`` has one more axis, the directions of the box."""
 
     slope: Float[Array, "*shape directions"]
     low: Float[Array, "*shape"]
@@ -31,48 +35,48 @@ class Form(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the quantity."""
+        """The shape of the quantity."""
         return self.low.shape
 
     @property
     def directions(self) -> int:
-        """How many directions the box has."""
+        """The number of directions of the box."""
         return self.slope.shape[-1]
 
     @property
     def size(self) -> Array:
-        """No value is larger; infinite where nothing is known."""
+        """The largest magnitude of a value; infinite where nothing is known."""
         return magnitude(self.least, self.most)
 
     @property
     def lost(self) -> Array:
-        """Nothing is known, not even that there is a number: the logarithm of what may be negative."""
+        """Where the quantity may be NaN, such as the logarithm of what may be negative."""
         return jnp.isinf(self.least) & jnp.isinf(self.most)
 
     @property
     def middle(self) -> Array:
-        """Of the interval; 0 where that has no end."""
+        """The middle of the interval; 0 where it is unbounded."""
         middle = 0.5 * (self.least + self.most)
         return jnp.where(jnp.isfinite(middle), middle, 0.0)
 
     @property
     def terms(self) -> Array:
-        """The size of the line's terms, which rounding is a share of."""
+        """The sum of the magnitudes of the line's terms, which rounding is relative to."""
         return jnp.sum(jnp.abs(self.slope), -1) + magnitude(self.low, self.high)
 
 
 def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Form:
-    """Put a line and an interval together, each made tighter by the other."""
+    """A `Form` of a line and an interval, each tightened by the other."""
     reach = jnp.sum(jnp.abs(slope), -1)
     give = OWN * (slope.shape[-1] + 2) * (reach + magnitude(low, high)) + TINY
     by_line = low - reach - give, high + reach + give
-    # a line that is not finite says nothing
+    # a line that is not finite bounds nothing
     known = jnp.isfinite(by_line[0]) & jnp.isfinite(by_line[1])
     least = jnp.where(known, jnp.maximum(least, by_line[0]), least)
     most = jnp.where(known, jnp.minimum(most, by_line[1]), most)
     least, most = ends(least, most)
     slope = jnp.where(known[..., None], slope, 0.0)
-    # the interval as a line of slope 0 where it leaves less room
+    # the interval is a line of slope 0, taken where it is the tighter one
     narrow = ~known | (most - least < high - low)
     return Form(
         jnp.where(narrow[..., None], 0.0, slope),
@@ -84,19 +88,19 @@ def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Fo
 
 
 def ends(least: Array, most: Array) -> tuple[Array, Array]:
-    """An interval, without ends where one of them is no number."""
+    """The interval [least, most], and (-inf, inf) where an end is NaN."""
     nothing = jnp.isnan(least) | jnp.isnan(most)
     return jnp.where(nothing, -jnp.inf, least), jnp.where(nothing, jnp.inf, most)
 
 
 def interval(least: Array, most: Array, directions: int) -> Form:
-    """A quantity of which only an interval is known."""
+    """A quantity of which only the interval [least, most] is known."""
     least, most = jnp.asarray(least, float), jnp.asarray(most, float)
     return form(jnp.zeros((*least.shape, directions)), least, most, least, most)
 
 
 def constant(value: Array, directions: int) -> Form:
-    """A quantity that is the same all over the box."""
+    """A quantity with the same value all over the box."""
     return interval(value, value, directions)
 
 
@@ -131,7 +135,7 @@ def add(one: Form, other: Form, sign: float = 1.0) -> Form:
 
 
 def scale(one: Form, factor: Array) -> Form:
-    """One times a number."""
+    """``one`` times a plain array of numbers."""
     low, high = _ordered(one.low * factor, one.high * factor)
     least, most = _ordered(one.least * factor, one.most * factor)
     give = OWN * one.terms * jnp.abs(factor) + TINY
@@ -140,7 +144,7 @@ def scale(one: Form, factor: Array) -> Form:
 
 
 def shift(one: Form, by: Array) -> Form:
-    """One plus a number."""
+    """``one`` plus a plain array of numbers."""
     give = OWN * (one.terms + jnp.abs(by))
     reach = OWN * (one.size + jnp.abs(by))
     reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
@@ -154,7 +158,7 @@ def shift(one: Form, by: Array) -> Form:
 
 
 def widen(one: Form, by: Array) -> Form:
-    """The same with so much more room on either side."""
+    """``one`` with bounds that are ``by`` wider on either side."""
     return form(one.slope, one.low - by, one.high + by, one.least - by, one.most + by)
 
 
@@ -164,7 +168,7 @@ def times(one: Form, other: Form) -> Form:
     p0 and q0 are the middles of the intervals.
     """
     here, there = one.middle, other.middle
-    # 0 times infinity is no number: infinity may stand for none
+    # 0 times infinity is NaN, which `ends` makes unbounded: infinity may stand for NaN
     corners = jnp.stack([a * b for a in (one.least, one.most) for b in (other.least, other.most)])
     least, most = jnp.min(corners, 0), jnp.max(corners, 0)
     room = jnp.maximum(one.most - here, here - one.least) * jnp.maximum(
@@ -185,7 +189,7 @@ def times(one: Form, other: Form) -> Form:
 
 
 def square(one: Form) -> Form:
-    """one^2 = 2 m y - m^2 + (y - m)^2, m the middle of the interval."""
+    """y^2 = 2 m y - m^2 + (y - m)^2, m the middle of the interval; the last term is enclosed."""
     found = times(one, one)
     middle = one.middle
     room = jnp.maximum(one.most - middle, middle - one.least) ** 2

@@ -40,7 +40,7 @@ POWERS = ("gelu", "rbf")
 
 
 class Layer(NamedTuple):
-    """A layer before and after its activation."""
+    """What enters and what leaves the activations of a hidden layer."""
 
     before: Form
     after: Form
@@ -52,7 +52,7 @@ def entering(x: Form, precision: str) -> Form:
 
 
 def hidden(network: Chain, x: Form) -> list[Layer]:
-    """Every hidden layer."""
+    """Forms of every hidden layer, for inputs ``x`` that `entering` has rounded."""
     found: list[Layer] = []
     entered = x
     for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
@@ -63,12 +63,13 @@ def hidden(network: Chain, x: Form) -> list[Layer]:
 
 
 def activated(network: Chain, before: Form, order: int) -> Form:
-    """The activation or a derivative of it, as deployed."""
+    """The activation's derivative of an order (0 is the activation itself) at ``before``, as deployed."""
     ends = before.least, before.most
     slope, low, high = line(network.activation, order, *ends, network.rounding)
     least, most = range_of(network.activation, order, *ends, network.rounding)
     if order or network.activation in BOUNDED:
-        # of what may be NaN it may be NaN, however narrow its range; what has no end the next sum tells
+        # a function of NaN is NaN, however narrow its range; relu and the like become unbounded by
+        # themselves
         lost = before.lost
         if order and network.activation in POWERS:
             lost = lost | (before.size >= LARGEST[network.precision] ** 0.25)
@@ -78,7 +79,7 @@ def activated(network: Chain, before: Form, order: int) -> Form:
 
 
 def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> Form:
-    """W h + b as it is computed, rounding included."""
+    """weight @ inputs + bias as deployed, rounding included; None is no bias."""
     terms = weight.shape[1] + 2
     size = jnp.abs(weight)
     middle, room = 0.5 * (inputs.low + inputs.high), 0.5 * (inputs.high - inputs.low)
@@ -94,7 +95,7 @@ def affine(weight: Array, bias: Array | None, inputs: Form, precision: str) -> F
 
 
 def values(network: Chain, x: Form, layers: list[Layer] | None = None) -> Form:
-    """Outputs of the network."""
+    """Outputs of the network; ``layers`` are those of `hidden`, computed here if None."""
     layers = hidden(network, x) if layers is None else layers
     last = layers[-1].after if layers else x
     forward = affine(network.weights[-1], network.biases[-1], last, network.precision)
@@ -102,12 +103,12 @@ def values(network: Chain, x: Form, layers: list[Layer] | None = None) -> Form:
 
 
 def rates(network: Chain, x: Form, direction: Array, layers: list[Layer]) -> Form:
-    """d outputs / d inputs along a direction, carried forward as a deployed derivative is."""
+    """Slopes of the outputs along a direction in the inputs, in forward mode as deployed."""
     return _derived(network, x, direction, layers, 1)[0]
 
 
 def curvatures(network: Chain, x: Form, direction: Array, layers: list[Layer]) -> Form:
-    """The second derivative along a direction."""
+    """Second derivatives of the outputs along a direction in the inputs."""
     if network.activation == "relu":
         raise NotEnclosedError("a relu has no second derivative; bound values or slopes")
     return _derived(network, x, direction, layers, 2)[1]
@@ -116,6 +117,7 @@ def curvatures(network: Chain, x: Form, direction: Array, layers: list[Layer]) -
 def _derived(
     network: Chain, x: Form, direction: Array, layers: list[Layer], order: int
 ) -> tuple[Form, Form]:
+    """(first, second) derivatives along a direction; the second is 0 unless ``order`` is 2."""
     unit = UNIT[network.precision]
     first = forms.constant(direction, x.directions)
     second = forms.constant(jnp.zeros_like(direction), x.directions)
@@ -124,8 +126,8 @@ def _derived(
         steep = activated(network, layer.before, 1)
         if order == 2:
             second = affine(weight, None, second, network.precision)
-            bent = activated(network, layer.before, 2)
-            second = forms.add(forms.times(bent, forms.square(first)), forms.times(steep, second))
+            curved = activated(network, layer.before, 2)
+            second = forms.add(forms.times(curved, forms.square(first)), forms.times(steep, second))
             second = _rounded(second, 4 * unit, network.precision)
         first = forms.times(steep, first)
         first = _rounded(first, 2 * unit, network.precision)
@@ -134,9 +136,10 @@ def _derived(
     return first, affine(last, None, second, network.precision) if order == 2 else second
 
 
-def _rounded(product: Form, share: float, precision: str) -> Form:
+def _rounded(product: Form, relative: float, precision: str) -> Form:
+    """A product as deployed, with a ``relative`` error."""
     size = product.size
-    return forms.widen(product, unless_overflown(share * size, size, precision))
+    return forms.widen(product, unless_overflown(relative * size, size, precision))
 
 
 def error(network: Chain, x: Form, layers: list[Layer]) -> Float[Array, " outputs"]:

@@ -1,7 +1,6 @@
-"""Guaranteed bounds of a network, its slope and its bend over boxes of inputs.
+"""Guaranteed bounds of a network, its slopes and second derivatives over boxes of inputs.
 
-Intervals and straight lines, layer by layer and back again, and the tightest of all; see
-`prbnn.certify.enclosures.layered`. They hold for the network as deployed, in floating point.
+They hold for the network as deployed, in floating point; see `prbnn.certify.enclosures.layered`.
 """
 
 from __future__ import annotations
@@ -21,13 +20,16 @@ from prbnn.certify.enclosures.rounding import DOUBLE
 from prbnn.errors import KnowledgeError, NotEnclosedError, nearest
 from prbnn.posterior.draws import Posterior
 
-# boxes enclosed at a time: memory stays bounded, and a count of boxes costs no program of its own
+# boxes enclosed per call: memory stays bounded, and all larger counts of boxes share one program
 CHUNK_BOXES = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """(draws, boxes, outputs), in the user's units; draws first only where there are several."""
+    """Lower and upper bounds in the user's units.
+
+    (draws, boxes, outputs) for a posterior, (boxes, outputs) for a built network.
+    """
 
     lower: np.ndarray
     upper: np.ndarray
@@ -41,10 +43,12 @@ def bounds(
     along: int | str | None = None,
     order: int | None = None,
 ) -> Bounds:
-    """Bounds of every output over boxes [lower, upper], (boxes, inputs) in the user's units.
+    """Bounds of every output, or of its slope or second derivative, over boxes of inputs.
 
-    ``function`` is a posterior (every draw of it) or a built `MLP`. With ``along``, a column, they are
-    of the slope along it, and with ``order=2`` of the bend (the second derivative).
+    - ``function``: a posterior (bounds of every draw) or a built `MLP`
+    - ``lower``, ``upper``: ends of the boxes, (boxes, inputs) in the user's units
+    - ``along``: a column, by name or position: bounds are of the slope along it
+    - ``order``: 2 for second derivatives along ``along``; the default is 1 with ``along`` and 0 without
 
     >>> import jax
     >>> from prbnn import MLP
@@ -79,7 +83,7 @@ def bounds(
     if scaling is not None:
         scale = scaling.output_scale / (scaling.input_scale[column] ** order if order else 1.0)
         moved = scaling.output_shift if order == 0 else 0.0
-        # sums that cancel are rounded as a share of their terms
+        # rounding is relative to the terms of a sum, which may cancel
         give = 8 * DOUBLE * (np.maximum(np.abs(least), np.abs(most)) * scale + np.abs(moved))
         least, most = least * scale + moved - give, most * scale + moved + give
     if not isinstance(function, Posterior):
@@ -88,7 +92,7 @@ def bounds(
 
 
 def _blocks(low: np.ndarray, high: np.ndarray):
-    """Boxes so many at a time; the last are repeated to fill a block, few boxes to a power of two."""
+    """Boxes in blocks of CHUNK_BOXES, or of a power of two if there are fewer; the last box fills up."""
     size = min(CHUNK_BOXES, 1 << max(0, len(low) - 1).bit_length())
     for start in range(0, len(low), size):
         index = np.minimum(np.arange(start, start + size), len(low) - 1)
@@ -96,7 +100,7 @@ def _blocks(low: np.ndarray, high: np.ndarray):
 
 
 def boxes_of(lower: Any, upper: Any, inputs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Both ends of boxes as (boxes, inputs), or an error."""
+    """Both ends of boxes as float64 arrays (boxes, inputs); invalid ones raise."""
     low, high = (np.atleast_2d(np.asarray(end, np.float64)) for end in (lower, upper))
     if low.shape != high.shape or low.ndim != 2 or low.shape[1] != inputs or not len(low):
         raise ValueError(
@@ -126,7 +130,7 @@ def _outward(values: np.ndarray, side: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _all(chain: Chain, low: Array, high: Array, column: int, order: int) -> tuple[Array, Array]:
-    """(draws, boxes, outputs): every draw on every box."""
+    """(least, most), each (draws, boxes, outputs): every draw on every box."""
 
     def box(network: Chain, low: Array, high: Array) -> tuple[Array, Array]:
         x = layered.entering(forms.box(low, high), chain.precision)

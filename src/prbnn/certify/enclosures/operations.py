@@ -22,7 +22,7 @@ from prbnn.certify.enclosures.reshaping import broadcast, pair, unstacked
 from prbnn.certify.enclosures.rounding import OWN, TINY
 from prbnn.errors import NotEnclosedError
 
-# what deployed arithmetic rounds, as a share of a result; of float64 see `OWN`
+# relative error of deployed arithmetic, by dtype; that of float64 is part of the bounds anyway, see `OWN`
 RELATIVE = {np.dtype("float32"): 2.0**-23, np.dtype("float64"): 0.0}
 EXACT = frozenset(
     [
@@ -59,15 +59,15 @@ def applied(name: str, inputs: list, params: dict, kind: np.dtype) -> Form:
 
 
 def _rounded(found: Form, name: str, params: dict, kind: np.dtype) -> Form:
-    """A result as deployed: libm's and XLA's functions are off by some units, products by one each."""
-    share = RELATIVE[kind]
-    if not share:
+    """A result as deployed: sums and products are off by one unit, other functions by up to 16."""
+    relative = RELATIVE[kind]
+    if not relative:
         return found
     if name not in ELEMENTARY:
-        share = 16 * share * max(1, abs(params.get("y", 1)))
+        relative = 16 * relative * max(1, abs(params.get("y", 1)))
     limit = jnp.finfo(kind)
-    fits = found.size * (1 + share) < float(limit.max)
-    give = share * jnp.where(fits, found.size, 0.0) + float(limit.tiny)
+    fits = found.size * (1 + relative) < float(limit.max)
+    give = relative * jnp.where(fits, found.size, 0.0) + float(limit.tiny)
     return curves.choose(fits, forms.widen(found, give), curves.unknown(found))
 
 
@@ -175,7 +175,7 @@ def _tangent(inputs: list, params: dict) -> Form:
 
 
 def _product(inputs: list, params: dict) -> Form:
-    """A product of matrices of which one is plain numbers."""
+    """A product of two matrices, one of which is plain numbers."""
     if all(isinstance(value, Form) for value in inputs):
         raise NotEnclosedError(
             "a product of two matrices that both depend on the point is not enclosed"

@@ -1,10 +1,9 @@
 """A traced program over a box: what a rule computes, enclosed operation by operation.
 
-A rule's score is traced by JAX into a list of operations. Each is replaced by one on `Form`s; truth
-values are forms in [0, 1]. An operation that is not listed here is refused: a bound that might be wrong
-is worse than none. What an operation in float32 rounds is enclosed with it. Drawn networks appear in the
-program as two operations of their own, for values and slopes, so that whoever calls decides how they are
-enclosed.
+JAX traces a rule's score into a list of operations (a jaxpr). Each is replaced by one on `Form`s
+(`prbnn.certify.enclosures.operations`), which also encloses what it rounds in float32. Drawn networks
+appear in the program as operations of their own, for values, slopes and differences, so that the caller
+decides how they are enclosed (`Asked`).
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from prbnn.rules.scoring.drawn import Drawn, Frame
 
 
 class Asked(Protocol):
-    """How a drawn network is enclosed."""
+    """How a drawn network is enclosed at a point ``x``, a form of the inputs as the network sees them."""
 
     def values(self, x: Form) -> Form:
-        """All outputs."""
+        """All outputs of the response."""
         ...
 
     def rates(self, x: Form, index: int) -> Form:
-        """Their slopes along an input."""
+        """Their slopes along input ``index``."""
         ...
 
     def curvatures(self, x: Form, index: int, step: float) -> Form:
-        """Their second differences over a step along an input, per step squared."""
+        """Their second differences over a step along input ``index``, per step squared."""
         ...
 
     def rises(self, x: Form, index: int, step: float) -> Form:
-        """Their differences over a step along an input, per step."""
+        """Their differences over a step along input ``index``, per step."""
         ...
 
 
@@ -63,7 +62,7 @@ ANSWERS = {
 
 
 class Traced(Drawn):
-    """A drawn function that leaves a mark in the program wherever it is asked."""
+    """A drawn function that becomes an operation of the program wherever it is called."""
 
     def __init__(self, frame: Frame):
         super().__init__(_unseen, frame)
@@ -92,11 +91,14 @@ class Traced(Drawn):
 
 
 def _unseen(x: Array) -> Array:
-    raise NotEnclosedError("a drawn function is called in a way that leaves no mark")
+    raise NotEnclosedError("a drawn function is called in a way that cannot be traced")
 
 
 def enclose(program: Any, arguments: list, network: Asked) -> list:
-    """The results of a traced program (a closed jaxpr) for forms or plain arrays."""
+    """The results of a traced program (a closed jaxpr).
+
+    Arguments and results are forms, or plain arrays where they are the same all over the box.
+    """
     return _run(program.jaxpr, program.consts, arguments, network)
 
 
@@ -106,7 +108,7 @@ def _run(jaxpr: Any, consts: Any, arguments: list, network: Asked) -> list:
 
     def read(variable: Any) -> Any:
         if isinstance(variable, core.Literal):
-            # 0.1 in float32 is not 0.1
+            # a literal has its own precision: 0.1 in float32 is not 0.1 in float64
             return np.asarray(variable.val, variable.aval.dtype)
         return known[variable]
 
@@ -153,7 +155,7 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
 
 
 def _solved(params: dict, inputs: list, network: Asked) -> list:
-    """What runs of a linear solve is the solver: its own numbers, and then the right-hand side."""
+    """A linear solve, by the program of its solver, which reads its constants and the right-hand side."""
     lengths, solve = params["const_lengths"], params["jaxprs"].solve
     start = lengths.matvec + lengths.vecmat
     right = inputs[sum(lengths) :]

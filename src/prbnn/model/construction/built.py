@@ -1,4 +1,4 @@
-"""A network whose form obeys rules, and its declaration; `construction` reads them off the rules."""
+"""A network whose form obeys rules, and its declaration, which `builder` derives from the rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prbnn.rules.trends import trend
 
 
 def built_in(network: Any) -> frozenset[str]:
-    """Names of the rules that a built network obeys whatever its weights are.
+    """Names of the rules that a built network obeys for all weights.
 
     >>> import jax
     >>> sorted(built_in(MLP().build(jax.random.key(0), 1, 1)))
@@ -31,9 +31,11 @@ def built_in(network: Any) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Limit:
-    """One end that depends on the inputs: text or a callable, of an output.
+    """A limit of one output that depends on the inputs, by text or a callable.
 
-    ``upper`` tells which end it is.
+    - ``rule``: the name of its rule
+    - ``output``: the position of the output
+    - ``upper``: whether it is an upper limit
     """
 
     rule: str
@@ -42,12 +44,12 @@ class Limit:
     formula: Expression | Callable[[Any], Any]
 
     def trend(self, column: str) -> int | None:
-        """1 rises with the column, -1 falls, 0 ignores it, None unknown."""
+        """1 if the limit rises with the column, -1 if it falls, 0 if it ignores it, None if unknown."""
         return trend(self.formula, column) if isinstance(self.formula, Expression) else None
 
 
 class Fixed(eqx.Module):
-    """Numbers that are no weights, kept as their bits: floats would be trained."""
+    """Numbers that are not weights, stored as integers with the same bits: floats would be trained."""
 
     bits: Int[Array, "*shape"]
 
@@ -59,16 +61,16 @@ class Fixed(eqx.Module):
 
 
 def fixed(values: Any) -> Fixed:
-    """Numbers as they are, in the precision of the weights."""
+    """``values`` as `Fixed` numbers, in the precision of the weights."""
     array = jnp.asarray(values, float)
     kind = {4: jnp.int32, 8: jnp.int64}[array.dtype.itemsize]
     return Fixed(jax.lax.bitcast_convert_type(array, kind))
 
 
 class Numbers(eqx.Module):
-    """Units of the columns, and the limits that are numbers (network units, infinite where none).
+    """Scaling of the columns, and the limits that are numbers, in network units (infinite where none).
 
-    `reach` is the range (2, inputs) in which each formula is read; beyond it stays as at its edge.
+    `reach` is the range (2, inputs) in which each formula is evaluated: inputs are clipped to it.
     """
 
     input_shift: Fixed
@@ -92,9 +94,9 @@ class Row(NamedTuple):
 
 
 class Built(eqx.Module):
-    """A network whose outputs are shaped and squashed; ``met`` names the rules this obeys.
+    """A network whose outputs are shaped and squashed; `met` names the rules that it obeys.
 
-    ``free`` holds the network of the outputs without a shape, where there are any.
+    ``free`` holds the network of the outputs without a shape, if there are any.
     """
 
     free: tuple[Any, ...]
@@ -129,7 +131,7 @@ class Built(eqx.Module):
         return jnp.concatenate([values, others])[order]
 
     def limits(self, x: Array) -> tuple[Array, Array]:
-        """Both ends of every output at a network input, in network units."""
+        """(lower, upper) of every output at an input, all in network units."""
         numbers = self.numbers
         lower, upper = numbers.lower.value, numbers.upper.value
         if not self.plan.limits:
@@ -166,7 +168,8 @@ def _value(formula: Expression | Callable, user: Array, names: tuple[str, ...]) 
 class Construction:
     """A declaration: ``network`` with outputs that obey the rules named in ``met``.
 
-    It holds no number of the data, so that one program serves all tables; `with_numbers` adds them.
+    It holds no numbers of the data, so that one program serves all tables; `limits.with_numbers` adds
+    them.
     """
 
     network: Network | Callable
@@ -177,7 +180,7 @@ class Construction:
     met: tuple[str, ...]
 
     def build(self, key: Array, inputs: int, outputs: int) -> Built:
-        """Shaped outputs have a network each; the others share the declared one."""
+        """Each output with a shape has a network of its own; the others share the declared one."""
         shapes = [shape for shape in self.shapes if shape is not None]
         free_key, *keys = jax.random.split(key, len(shapes) + 1) if shapes else (key,)
         others = outputs - len(shapes)

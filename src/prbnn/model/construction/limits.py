@@ -1,8 +1,8 @@
 """The numbers of a built network: units of the table, and limits rounded to hold in the user's units.
 
-Inside the compiled network a formula is read at an input that was scaled and rounded to float32, where
-it may be on the other side of a jump, or far off if it is steep. Predictions are therefore held to the
-limits at the inputs as they were given, in float64 on the host (`held`).
+Inside the compiled network a formula is evaluated at an input that was scaled and rounded to float32,
+where it may be on the other side of a jump, or far off if it is steep. Predictions are therefore
+clipped to the limits at the inputs as they were given, in float64 on the host (`held`).
 """
 
 from __future__ import annotations
@@ -65,10 +65,13 @@ def _deployed() -> Any:
 
 
 def held(network: Any, values: np.ndarray, rows: np.ndarray, scaling: Scaling) -> np.ndarray:
-    """Drawn values (draws, rows, outputs), network units, within the limits at rows in the user's units.
+    """Drawn values clipped to the limits at the inputs as given.
 
-    Exactly: brought back to the user's units by `Scaling.restore`, they are within the formulas as
-    float64 computes them at these very numbers. A network without formulas is left as it is.
+    - ``values``: (draws, rows, outputs), in network units
+    - ``rows``: (rows, inputs), in the user's units
+
+    Converted to the user's units by `Scaling.restore`, the result is within the formulas exactly, as
+    float64 computes them at these rows. Values of a network without formulas are returned unchanged.
     """
     if not (isinstance(network, Built) and network.plan.limits):
         return values
@@ -82,7 +85,7 @@ def held(network: Any, values: np.ndarray, rows: np.ndarray, scaling: Scaling) -
         else:
             lower[:, limit.output] = np.maximum(lower[:, limit.output], found)
     least = _inside(lower, scaling, np.float64, up=True)
-    # as in the network, the lower one counts where they cross
+    # where limits cross, the lower one holds, as in the network
     most = np.maximum(least, _inside(upper, scaling, np.float64, up=False))
     return np.concatenate([np.clip(values[..., :count], least, most), values[..., count:]], axis=-1)
 
@@ -96,10 +99,13 @@ def _read(formula: Any, rows: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _inside(limit: np.ndarray, scaling: Scaling, kind: Any, *, up: bool) -> np.ndarray:
-    """The limit in network units, rounded so that it holds in the user's units after rounding back."""
+    """The limit in network units, as dtype ``kind``, rounded so that it holds after `Scaling.restore`.
+
+    ``up`` rounds upwards (for lower limits), else downwards.
+    """
     found = scaling.outputs(limit).astype(kind)
     ahead = kind(np.inf if up else -np.inf)
-    # where the shift is large, the last digit that comes back is the limit's own
+    # where the shift is large, one step of the restored value is the spacing of the limit itself
     digit = np.nan_to_num(np.spacing(np.abs(limit))) / scaling.output_scale * (1 if up else -1)
     for _ in range(8):
         back = scaling.restore(found)
@@ -109,7 +115,7 @@ def _inside(limit: np.ndarray, scaling: Scaling, kind: Any, *, up: bool) -> np.n
 
 
 def _reach(region: tuple[Sweep, ...], columns: Columns) -> np.ndarray:
-    """Where a formula is read, (2, inputs): the hull of the region's boxes."""
+    """The hull of the region's boxes, (2, inputs): a formula is evaluated inside it."""
     reach = np.stack([np.full(len(columns.inputs), end) for end in (-np.inf, np.inf)])
     for index, column in enumerate(columns.inputs):
         found = [
@@ -119,7 +125,7 @@ def _reach(region: tuple[Sweep, ...], columns: Columns) -> np.ndarray:
         ranges = [each for each in found if each is not None]
         if ranges and len(ranges) == len(found):
             reach[:, index] = min(low for low, _ in ranges), max(high for _, high in ranges)
-    # rounded outwards, so that a formula is read at every input of the region as it is
+    # rounded outwards, so that no input of the region is clipped
     kind = _deployed()
     near = reach.astype(kind)
     low = np.where(near[0] > reach[0], np.nextafter(near[0], kind(-np.inf)), near[0])
@@ -128,14 +134,14 @@ def _reach(region: tuple[Sweep, ...], columns: Columns) -> np.ndarray:
 
 
 def check_limits(network: Built, rows: np.ndarray, scaling: Scaling) -> None:
-    """Limits at some rows (user's units): finite, and the lower one below the upper one."""
+    """Raise unless limits at ``rows`` (rows, inputs), in the user's units, have lower <= upper."""
     try:
         ends = jax.vmap(network.limits)(jnp.asarray(scaling.inputs(rows), float))
     except jax.errors.JAXTypeError as error:
         names = sorted({limit.rule for limit in network.plan.limits if callable(limit.formula)})
         raise KnowledgeError(
             f"rule {' or '.join(map(repr, names))}: cannot be met by construction: its callable is "
-            "not made of jax.numpy and arithmetic alone; write it so, or as text"
+            "not written with jax.numpy and arithmetic alone; write it so, or as text"
         ) from error
     lower, upper = (np.asarray(end, np.float64) for end in ends)
     wrong = ~(lower <= upper)

@@ -1,11 +1,12 @@
-"""Networks that rise, fall or bend along some columns whatever their weights are.
+"""Networks that rise, fall or are convex or concave along some columns for all weights.
 
-Three streams of hidden units. *Free* units read the columns nothing is known about, by weights of
-any sign. *Rising* units read the columns with a direction (falling ones turned around) by weights
->= 0, and free units by any weights: sums and rising activations of rising functions rise, and what
-free units add does not change with those columns. *Bent* units read the columns with a bend, bent
-and rising units by weights >= 0, and free units by any weights: convex rising activations of sums
-of convex functions are convex (input-convex networks: Amos, Xu and Kolter, 2017).
+Three streams of hidden units. *Free* units read the columns nothing is known about, by weights of any
+sign. *Rising* units read the columns with a direction (falling ones turned around) by weights >= 0, and
+free units by any weights: sums and rising activations of rising functions rise, and what free units add
+does not change with those columns. *Bent* units read the columns along which the output is convex, bent
+and rising units by weights >= 0, and free units by any weights: convex rising activations of sums of
+convex functions are convex (input-convex networks: Amos, Xu and Kolter, 2017). A concave output is the
+negative of a convex one.
 
 A weight that may not be negative is |raw|: the prior is on the raw number, and a raw 0 switches a
 connection off.
@@ -23,7 +24,7 @@ from jaxtyping import Array, Float
 
 from prbnn.model.networks import ACTIVATIONS, BIAS_REACH, uniform_blocks, weight_reach
 
-# gelu and rbf fall somewhere; tanh and sigmoid bend both ways
+# gelu and rbf fall somewhere; tanh and sigmoid are neither convex nor concave
 RISING_ACTIVATIONS = ("relu", "tanh", "sigmoid", "softplus")
 CONVEX_ACTIVATIONS = ("relu", "softplus")
 # the mean of |raw| at the start, times this, is 1 / fan-in
@@ -32,9 +33,11 @@ GAIN = 2 / math.sqrt(3)
 
 @dataclass(frozen=True)
 class Shape:
-    """What one output does along each input: 1 rises, -1 falls, 0 neither; and which ones bend.
+    """The shape of one output.
 
-    ``bend`` is 1 for convex, -1 for concave; 0 where no input is ``bent``.
+    - ``directions``: along each input, 1 if it rises, -1 if it falls, 0 if neither is known
+    - ``bent``: along each input, whether it is convex or concave
+    - ``bend``: 1 for convex, -1 for concave, 0 where no input is ``bent``
 
     >>> Shape((1, 0), (False, False)).free
     (1,)
@@ -51,24 +54,24 @@ class Shape:
 
     @property
     def bends(self) -> tuple[int, ...]:
-        """Positions of the columns with a bend."""
+        """Positions of the columns along which the output is convex or concave."""
         return tuple(k for k, bent in enumerate(self.bent) if bent)
 
     @property
     def trends(self) -> tuple[int, ...]:
-        """Positions of the columns with a direction and no bend."""
+        """Positions of the other columns with a direction."""
         found = enumerate(zip(self.directions, self.bent, strict=True))
         return tuple(k for k, (way, bent) in found if way and not bent)
 
     @property
     def free(self) -> tuple[int, ...]:
-        """Positions of the columns with neither."""
+        """Positions of the columns without either."""
         found = enumerate(zip(self.directions, self.bent, strict=True))
         return tuple(k for k, (way, bent) in found if not way and not bent)
 
 
 class Signed(eqx.Module):
-    """weight @ x + bias, where weights on some sources keep their sign: 1, -1, or 0 for any.
+    """weight @ x + bias, where weights of some sources have a fixed sign: 1, -1, or 0 for any sign.
 
     A weight with a sign is sign * |raw| * GAIN / sqrt(sources with a sign): positive terms add up where
     those of both signs cancel, and this keeps the sum at the size it has there.
@@ -86,9 +89,9 @@ class Signed(eqx.Module):
 
 
 def rising(z: Array, activation: str) -> Array:
-    """A mixture of rising activations: with weights >= 0, relu alone could only bend upwards.
+    """A mixture of rising activations: with weights >= 0, relu alone could only be convex.
 
-    A third saturates, a third is the activation, a third its point reflection -a(-z).
+    1/3 of the units saturate, 1/3 have the activation a(z), 1/3 its point reflection -a(-z).
     """
     if activation in ("tanh", "sigmoid"):
         return ACTIVATIONS[activation](z)
@@ -124,7 +127,7 @@ class Shaped(eqx.Module):
         return shape.turn * found
 
     def hidden_sources(self) -> list[np.ndarray]:
-        """For each matrix, which of its sources are hidden units rather than inputs."""
+        """For each weight matrix, which of its sources are hidden units rather than inputs."""
         inputs = len(self.shape.bends)
         found = []
         for stream in (self.free, self.rising, self.bent):
@@ -141,7 +144,7 @@ class Shaped(eqx.Module):
 
 
 def build_shaped(key: Array, shape: Shape, hidden: tuple[int, ...], activation: str) -> Shaped:
-    """Raw weights uniform with variance 1 / fan-in, as an `MLP`'s."""
+    """A network of this shape, with raw weights uniform of variance 1 / fan-in, as in an `MLP`."""
     ways = tuple(shape.turn * shape.directions[k] for k in shape.bends)
     bent, trend, free = 0, len(shape.trends), len(shape.free)
     streams: dict[str, list[tuple[int, tuple[int, ...]]]] = {"free": [], "rising": [], "bent": []}

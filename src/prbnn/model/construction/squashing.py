@@ -1,4 +1,4 @@
-"""A smooth squashing between limits: the network's output where there is room, the limit where not."""
+"""A smooth squashing between limits: nearly the network's output far from them, the limit beyond them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from jaxtyping import Array
 def squash(z: Array, lower: Array, upper: Array, softness: Array) -> Array:
     """y = lower + t softplus((z - lower) / t) - t softplus((z - upper) / t), with t the softness.
 
-    Inside [lower, upper] for every z; without an upper limit (infinity) it is the softplus above the
-    lower one, without either z itself. In the middle of limits many t apart it is nearly z, so that
-    weights mean what they mean without limits. It never falls as z, lower or upper grow, and with
-    one limit it is a smooth maximum (minimum) of z and that limit, which keeps convex (concave) z so.
+    y is inside [lower, upper] for every z. Without an upper limit (infinity) it is the softplus above
+    the lower one, without either it is z itself. In the middle of limits that are many t apart it is
+    nearly z, so that weights mean what they mean without limits. It never falls as z, lower or upper
+    grow, and with one limit it is a smooth maximum (minimum) of z and that limit, which keeps a convex
+    (concave) z convex (concave).
 
     >>> squash(jnp.array([-9.0, 0.5, 9.0]), 0.0, 1.0, 0.1).tolist()
     [0.0, 0.5, 1.0]
     """
     below, above = (z - lower) / softness, (z - upper) / softness
-    # softplus(u) = max(u, 0) + log1p(exp(-|u|)): written so, nothing large cancels
+    # softplus(u) = max(u, 0) + log1p(exp(-|u|)): in this form no large numbers cancel
     small = jnp.log1p(jnp.exp(-jnp.abs(below))) - jnp.log1p(jnp.exp(-jnp.abs(above)))
     return jnp.clip(jnp.clip(z, lower, upper) + softness * small, lower, upper)
 
