@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from prbnn.data.columns import Columns
-from prbnn.data.scaling import scaling_of
+from prbnn.data.scaling import ScalingKind, scaling_of
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import Dense, Layers
 from prbnn.model.weights import flatten

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from prbnn.certify import bounds as bounds_of
 from prbnn.model.networks import Dense, Layers
 
-# the name `prbnn.certify.enclosures.network_bounds` is the function
-BOUNDS = importlib.import_module("prbnn.certify.enclosures.network_bounds")
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "softplus", "gelu", "rbf")
 WIDTHS = (0.0, 1e-12, 1e-7, 1e-5, 1e-3, 0.1, 1.0, 10.0)
 
@@ -117,7 +115,7 @@ def deployed(network: Layers, points: np.ndarray, *, exact: bool = False) -> tup
 def enclosed(network: Layers, low: np.ndarray, high: np.ndarray, order: int, *, eager: bool):
     """Bounds; ``eager`` operation by operation, which needs no program of its own."""
     with jax.disable_jit() if eager else nullcontext():
-        return BOUNDS.bounds(network, low, high, along=0 if order else None, order=order)
+        return bounds_of(network, low, high, along=0 if order else None, order=order)
 
 
 def strays(bounds, values: np.ndarray) -> str:

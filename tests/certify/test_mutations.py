@@ -14,7 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from prbnn.certify.enclosures import activations, curves, forms, layered, programs
+from prbnn.certify.enclosures import (
+    activations,
+    crown,
+    curves,
+    forms,
+    layered,
+    operations,
+    rounding,
+)
 from prbnn.model.networks import Dense, Layers
 from tests.certify import test_activations, test_programs
 from tests.certify.sampled import Trial, deployed, enclosed, network_of, points_of, strays
@@ -55,26 +63,27 @@ def at_boxes(activation: str, order: int, seed: int = 0) -> str:
 
 
 def no_unit(patch: Patch) -> Any:
-    patch.setitem(layered.UNIT, "float32", 0.0)
+    patch.setitem(rounding.UNIT, "float32", 0.0)
     return at_points(wide_relu())
 
 
 def small_unit(patch: Patch) -> Any:
-    patch.setitem(layered.UNIT, "float32", layered.UNIT["float32"] / 4)
+    patch.setitem(rounding.UNIT, "float32", rounding.UNIT["float32"] / 4)
     network = network_of(np.random.default_rng(0), (1, 64), "relu", Trial(1.0), "float32")
     return at_points(network)
 
 
 def no_unit_in_float64(patch: Patch) -> Any:
-    patch.setitem(layered.UNIT, "float64", 0.0)
-    patch.setattr(layered, "OWN", 0.0)
+    patch.setitem(rounding.UNIT, "float64", 0.0)
+    for module in (layered, crown, rounding):
+        patch.setattr(module, "OWN", 0.0)
     return at_points(wide_relu("float64"))
 
 
 def no_rounding_of_inputs(patch: Patch) -> Any:
     patch.setattr(layered, "entering", lambda x, precision: x)
     one, none = jnp.ones((1, 1), "float32"), jnp.zeros(1, "float32")
-    patch.setitem(layered.UNIT, "float32", layered.UNIT["float32"] / 8)
+    patch.setitem(rounding.UNIT, "float32", rounding.UNIT["float32"] / 8)
     return at_points(Layers((Dense(one, none),), "relu"))
 
 
@@ -107,7 +116,8 @@ def relu_above_too_low(patch: Patch) -> Any:
         slope, below, above = plain(activation, order, low, high, rounding)
         return slope, below, 0.7 * above
 
-    patch.setattr(layered, "line", wrong)
+    for module in (layered, crown):
+        patch.setattr(module, "line", wrong)
     return at_boxes("relu", 0)
 
 
@@ -118,12 +128,13 @@ def relu_above_too_steep(patch: Patch) -> Any:
         slope, below, above = plain(activation, order, low, high, rounding)
         return jnp.where((low < 0) & (high > 0), 0.8 * slope, slope), below, above
 
-    patch.setattr(layered, "line", wrong)
+    for module in (layered, crown):
+        patch.setattr(module, "line", wrong)
     return at_boxes("relu", 0)
 
 
 def relu_below_too_high(patch: Patch) -> Any:
-    patch.setattr(layered, "relu_below", lambda low, high: jnp.where(high <= 0, 0.0, 1.3))
+    patch.setattr(crown, "relu_below", lambda low, high: jnp.where(high <= 0, 0.0, 1.3))
     return at_boxes("relu", 0)
 
 
@@ -191,7 +202,7 @@ def squares_without_room(patch: Patch) -> Any:
 
 def own_rounding_dropped(patch: Patch) -> Any:
     """Sums in float64 against fractions, which do not round."""
-    for module in (forms, curves, programs):
+    for module in (forms, curves, operations):
         if hasattr(module, "OWN"):
             patch.setattr(module, "OWN", 0.0)
     return own_rounding()

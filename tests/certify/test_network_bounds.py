@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from prbnn.certify.enclosures import network_bounds as bounds
+from prbnn.certify import bounds
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.model.likelihoods import Gaussian

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from prbnn import MLP, AtLeast, AtMost, DataError, fit
-from prbnn.certify import certify
-from prbnn.certify.enclosures import network_bounds as bounds
-from prbnn.certify.enclosures.layered import LARGEST
+from prbnn.certify import bounds, certify
+from prbnn.certify.enclosures.rounding import LARGEST
 from tests.certify.made import network, posterior, unit_rows
 
 

@@ -27,20 +27,14 @@ class NoNetwork:
     rates = values
 
 
-def box(low: Any, high: Any) -> Form:
-    """The inputs themselves."""
-    low, high = jnp.asarray(low, float), jnp.asarray(high, float)
-    centre, radius = 0.5 * (low + high), 0.5 * (high - low)
-    give = 4 * forms.DOUBLE * (jnp.abs(low) + jnp.abs(high))
-    return forms.form(jnp.diag(radius), centre - give, centre + give, low, high)
-
-
 def over(function: Any, low: Any, high: Any) -> Form:
     """A traced function of the inputs over a box, in float64."""
     with jax.enable_x64(True):
         program = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((len(low),), jnp.float64))
         with jax.disable_jit():
-            found = enclose(program, [box(low, high)], NoNetwork())[0]
+            found = enclose(
+                program, [forms.box(jnp.asarray(low, float), jnp.asarray(high, float))], NoNetwork()
+            )[0]
             if not isinstance(found, Form):
                 found = forms.constant(jnp.asarray(found, float), len(low))
         return jax.tree.map(np.asarray, found)

@@ -24,11 +24,13 @@ from prbnn import (
     Increasing,
     OneOf,
     Outside,
+    Periodic,
     Score,
     SlopeBetween,
+    Unimodal,
 )
 from prbnn.certify.questions import boxes, question
-from prbnn.certify.tasks import RuleTask
+from prbnn.certify.rule_property import RuleProperty
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.inference.problem import response
@@ -60,6 +62,9 @@ RULES: dict[str, Rule] = {
     "decreasing over": Decreasing("x", over=0.1, of="y"),
     "slope": SlopeBetween("x", "-x", 2, of="y"),
     "curvature": CurvatureBetween("x", -1, "3 + x", step=0.2, of="y"),
+    "periodic": Periodic("x", 0.7, within=0.3, of="y"),
+    "unimodal": Unimodal("x", 1.1, over=0.2, of="y"),
+    "unimodal between": Unimodal("x", (0.9, 1.2), of="y"),
     "convex": Convex("x", of="y"),
     "concave": Concave("z", step=0.3, of="w"),
     "below": Compare({"flag": 1}, below={"flag": 0}, of="y", by="0.1 * abs(x)"),
@@ -77,7 +82,7 @@ RULES: dict[str, Rule] = {
     "huge text": AtLeast(0.0, of="y - 3 * (far - 1000000)"),
     "huge slope": Increasing("far", of="y"),
 }
-QUICK = ("below", "huge text")
+QUICK = ("below", "huge text", "unimodal")
 
 
 def posterior(activation: str = "relu", kind: str = "standard") -> Posterior:
@@ -138,7 +143,7 @@ def agreement(rule: Rule, found: Posterior) -> None:
 
 def shortfall(rule: Rule, found: Posterior, *, rounds: int = 24, eager: bool = True) -> float:
     """By how much a deployed score is below what was promised for its box, at worst."""
-    task = RuleTask(found, rule, 4, 1e-4)
+    task = RuleProperty(found, rule, 4, 1e-4)
     generator, lanes, networks = np.random.default_rng(0), 8, np.arange(len(found))
     pick = generator.integers(len(task.question.lower), size=(len(found), lanes))
     start, end = task.question.lower[pick], task.question.upper[pick]
@@ -190,7 +195,7 @@ def test_a_column_of_two_values_is_swept_between_them_where_only_one_is_named() 
 def test_a_bound_that_begins_where_its_root_does_is_enclosed() -> None:
     rule = AtMost("3 + sqrt(x)", of="y", where={"x": (0, 1)})
     assert shortfall(rule, posterior()) <= 0
-    task = RuleTask(posterior(), rule, 1, 1e-4)
+    task = RuleProperty(posterior(), rule, 1, 1e-4)
     with jax.disable_jit():
         ends = np.zeros((1, 1, 4)), np.array([[[0.5, 0, 0, 0]]])
         assert np.isfinite(task.enclose(np.array([0]), *ends)[0]).all()

@@ -13,7 +13,8 @@ import pytest
 
 from prbnn import MLP
 from prbnn.certify import search, verify, verifying
-from prbnn.certify.enclosures import linear as claims
+from prbnn.certify.enclosures import linear
+from prbnn.certify.enclosures.chain import chain_of
 from prbnn.errors import KnowledgeError
 
 # one shape for all, so that programs are compiled once: 2 inputs, 4 and 4 units, 2 outputs
@@ -167,13 +168,8 @@ def test_least_values_are_below_what_is_deployed(activation: str, kind: type) ->
     rows, added = generator.normal(size=(3, 2)), generator.normal(size=3)
     network = verifying._layers(pairs, activation)
     with jax.enable_x64(True):
-        stacked = claims.stacked(
-            [weight.astype(float) for weight, _ in pairs],
-            [bias.astype(float) for _, bias in pairs],
-            activation,
-            np.dtype(kind).name,
-        )
-        bound = jax.jit(lambda low, high: claims.claimed(stacked, low, high, rows, added).least)
+        stacked = linear.stacked(chain_of(network)[0].doubled().take(0))
+        bound = jax.jit(lambda low, high: linear.lowest(stacked, low, high, rows, added).least)
     for width in (2.0, 0.1, 1e-6, 0.0):
         middle = generator.normal(size=3)
         low, high = middle - width / 2, middle + width / 2
@@ -206,9 +202,11 @@ def test_the_budget_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "time", clock)
     monkeypatch.setattr(verifying, "time", clock)
     asked: list[int] = []
-    enclose = verifying._Task.enclose
+    enclose = verifying.LinearProperty.enclose
     monkeypatch.setattr(
-        verifying._Task, "enclose", lambda self, *args: asked.append(1) or enclose(self, *args)
+        verifying.LinearProperty,
+        "enclose",
+        lambda self, *args: asked.append(1) or enclose(self, *args),
     )
     # touching from below at a corner: never proved, never refuted
     found = verify(SIZE, *BOX, FIRST, 0.0, seconds=10)

@@ -35,8 +35,10 @@ from prbnn import (
     Increasing,
     OneOf,
     Outside,
+    Periodic,
     Score,
     SlopeBetween,
+    Unimodal,
 )
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling, ScalingKind, scaling_of
@@ -429,6 +431,33 @@ CASES = [
         breaks=[0, 1, 2, 0, 0],
         score=lambda truth: 4 + truth.z - truth.bend(),
         unit=bend_unit,
+    ),
+    Case(
+        "periodic",
+        Periodic("x", 0.5, within=0.4, where=WHERE),
+        Periodic("x", 0.6, within=0.3, where=WHERE),
+        obeys=[1, 0.5, 0, 2, 0],
+        breaks=[1, 2, 0, 0, 0],
+        score=lambda truth: 0.4 - np.abs(truth.value(x=truth.x + 0.5) - truth.value()),
+    ),
+    Case(
+        "unimodal",
+        Unimodal("x", 1.0, over=0.25, where=WHERE),
+        Unimodal("x", 0.8, over=0.2, where=WHERE),
+        obeys=[0, 2, -1, 1, 0],
+        breaks=[0, -2, 1, 1, 0],
+        score=lambda truth: (
+            np.where(truth.x > 0.875, -1, 1) * (truth.value(x=truth.x + 0.25) - truth.value())
+        ),
+    ),
+    Case(
+        "unimodal between",
+        Unimodal("x", (0.9, 1.1), where=WHERE),
+        Unimodal("x", (0.7, 1.2), where=WHERE),
+        obeys=[0, 2, -1, 1, 0],
+        breaks=[0, -2, 1, 1, 0],
+        score=lambda truth: np.where(truth.x > 1.0, -1, 1) * truth.slope(),
+        unit=slope_unit,
     ),
     # pairs of inputs
     Case(

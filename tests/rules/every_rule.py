@@ -24,9 +24,11 @@ from prbnn import (
     Increasing,
     OneOf,
     Outside,
+    Periodic,
     RateBetween,
     Rises,
     SlopeBetween,
+    Unimodal,
 )
 from prbnn.rules.base import Rule
 from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft
@@ -122,6 +124,14 @@ simple: dict[type[Rule], st.SearchStrategy[Rule]] = {
         lambda c, ends, step, **rest: CurvatureBetween(c, *ends, step, **rest),
         columns,
         limits,
+        steps,
+        **about,
+    ),
+    Periodic: st.builds(Periodic, columns, above_zero, steps, **about),
+    Unimodal: st.builds(
+        Unimodal,
+        columns,
+        numbers | st.tuples(numbers, numbers).map(sorted),
         steps,
         **about,
     ),

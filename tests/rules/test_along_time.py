@@ -552,9 +552,8 @@ def test_rules_along_time_need_steps(sequences: bool) -> None:
     scaling = scaling_of(columns.rows, columns.targets)
     for rule in (Falls("altitude"), Continues("altitude", within=1)):
         message = refusal(lambda rule=rule: bind_all([rule], columns, scaling, POINTS))
-        name = type(rule).__name__
         assert message == (
-            f"rule {rule.label!r}: {name} speaks of time, and these outputs have no steps"
+            f"rule {rule.label!r}: the rule speaks of time, and these outputs have no steps"
         )
 
 
@@ -600,9 +599,9 @@ LABELS = {
     Falls("altitude"): "altitude falls over 1 step",
     Falls("altitude", lag=3, observed=True): "altitude falls over 3 steps",
     Rises("distance", lag=2): "distance rises over 2 steps",
-    RateBetween("speed", -3, 3): "-3 <= change of speed a step <= 3",
-    RateBetween("speed", lower=-0.5): "-0.5 <= change of speed a step",
-    RateBetween("speed", upper=2, lag=4): "change of speed a step <= 2",
+    RateBetween("speed", -3, 3): "-3 <= change of speed per step <= 3",
+    RateBetween("speed", lower=-0.5): "-0.5 <= change of speed per step",
+    RateBetween("speed", upper=2, lag=4): "change of speed per step <= 2",
     Continues("altitude", within=50): "altitude goes on from where it was, +- 50",
     Between(980, 1040, of="altitude", at="last"): "980 <= altitude <= 1040 at the last step",
     AtLeast(0, of="altitude", at="first"): "altitude >= 0 at the first step",

@@ -108,7 +108,7 @@ def test_a_bound_that_is_not_finite_names_the_rule_the_bound_and_the_point(
     message = refusal_when_bound(rule)
     assert message.startswith(f"rule 'mine': {what} is not finite at ")
     assert "first at x=" in message
-    assert "narrow `where` or mend the formula" in message
+    assert "narrow `where` or fix the formula" in message
 
 
 @pytest.mark.parametrize("bound", [None, [1, 2], float("nan"), float("inf"), {}])
@@ -137,7 +137,7 @@ def test_a_bound_that_is_no_number_text_or_callable_is_refused_where_it_is_writt
 )
 def test_a_callable_of_the_wrong_shape_names_the_rule_and_both_shapes(bound: Any) -> None:
     message = refusal_when_bound(AtLeast(bound, name="mine"))
-    assert message.startswith("rule 'mine': bound: expected one value a point (64), got shape (")
+    assert message.startswith("rule 'mine': bound: expected one value per point (64), got shape (")
 
 
 def test_a_callable_that_fails_says_how_and_what_it_gets() -> None:

@@ -10,19 +10,18 @@ import numpy as np
 from scipy.stats import norm
 
 from prbnn.assessment.neighbours import near_pairs, noise_of, slopes_of, standardised
-from prbnn.assessment.standing import GIVE, limits_of, matches
+from prbnn.assessment.standing import GIVE, matches
 from prbnn.data.columns import Columns
 from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.data.scaling import Scaling, scaling_of
 from prbnn.errors import DataError, nearest
 from prbnn.rules.base import Rule, named, naming
-from prbnn.rules.comparison import Compare
-from prbnn.rules.conflicts.claims import inside, subject_of
+from prbnn.rules.conflicts.claims import subject_of
 from prbnn.rules.evaluation import at_points
-from prbnn.rules.own import Combined
+from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
-from prbnn.rules.shape import Decreasing, Increasing, SlopeBetween
+from prbnn.rules.statements import Difference, Slope, Statement, Step
 
 # chance that a rule lists any row of a table that obeys it
 RATE = 0.01
@@ -177,20 +176,23 @@ class _Table:
 
 
 def _finding(rule: Rule, name: str, table: _Table, rate: float) -> Finding:
-    if isinstance(rule, Combined):
-        parts = [
-            _finding(part, part.describe(), table, rate / len(rule.parts)) for part in rule.parts
-        ]
-        return _joined(name, parts)
+    if rule.parts != (rule,):
+        each = rate / len(rule.parts)
+        return _joined(name, [_finding(part, part.describe(), table, each) for part in rule.parts])
     columns = table.columns
     with naming(rule):
-        here = np.asarray(inside(rule.region, columns, columns.rows).any(axis=1))
+        statements = rule.statements(columns)
+        regions = [in_region(s.region, columns, columns.rows) for s in statements]
+        here = np.any(regions, axis=0)
         if not here.any():
             return Finding(name, words="no row is in its region")
-        match rule:
-            case Increasing() | Decreasing() | SlopeBetween() | Compare():
-                return _pairs(rule, name, table, here, rate)
-        return _rows(rule, name, table, here, rate)
+        if not isinstance(statements[0].quantity, Slope | Step | Difference):
+            return _rows(rule, name, table, here, rate)
+        found = [
+            _pairs(stated, stated.words or name, table, there, rate / len(statements))
+            for stated, there in zip(statements, regions, strict=True)
+        ]
+        return found[0] if len(found) == 1 else _joined(name, found)
 
 
 def _joined(name: str, parts: Sequence[Finding]) -> Finding:
@@ -271,14 +273,14 @@ def _change(observed: np.ndarray, up: np.ndarray, down: np.ndarray) -> np.ndarra
     return np.where(np.isfinite(both), both, one)
 
 
-def _pairs(rule: Any, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
+def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: float) -> Finding:
     """Trends and comparisons: how far two rows that agree in all else contradict it."""
     columns = table.columns
-    subject = subject_of(rule, columns)
-    if subject not in columns.outputs:
+    subject = subject_of(stated.quantity, columns)
+    if not isinstance(subject, str) or subject not in columns.outputs:
         return Finding(name, words="rows alone cannot tell")
     output = columns.outputs.index(subject)
-    found = _laid_side_by_side(rule, columns, here)
+    found = _laid_side_by_side(stated, columns, here)
     if isinstance(found, str):
         return Finding(name, words=found)
     pairs, moved, limits = found
@@ -306,45 +308,63 @@ def _pairs(rule: Any, name: str, table: _Table, here: np.ndarray, rate: float) -
 
 
 def _laid_side_by_side(
-    rule: Any, columns: Columns, here: np.ndarray
+    stated: Statement, columns: Columns, here: np.ndarray
 ) -> tuple[np.ndarray, list[int], tuple[Any, Any]] | str:
     """Pairs (first, second), columns that may differ, and limits of the second's rise over the first."""
-    scaled = standardised(columns.rows)
-    if isinstance(rule, Compare):
-        one, other = (matches(side, columns, here) for side in (rule.set, rule.against))
-        if one is None or other is None:
-            return "rows alone cannot tell"
-        moved = [columns.index(name) for name in {*rule.set, *rule.against}]
-        others = np.delete(scaled, moved, axis=1)
-        first, second = np.flatnonzero(one), np.flatnonzero(other)
-        if others.shape[1] == 0:
-            first, second = first[:MOST_ROWS], second[:MOST_ROWS]
-        pairs = near_pairs(others, first, second)
-        if not len(pairs):
-            return pairs, moved, (0.0, 0.0)
-        by = at_points(rule.by, columns, columns.rows[pairs[:, 0]], "by")
-        endless = np.full(len(pairs), np.inf)
-        limits = {"below": (by, endless), "above": (-endless, -by), "within": (-by, by)}
-        return pairs, moved, limits[rule.relation]
-    lower, upper = limits_of(rule)
+    quantity = stated.quantity
+    if isinstance(quantity, Difference):
+        return _situations(stated, quantity, columns, here)
+    lower, upper = stated.limits
     if lower is None and upper is None:
         return "its limits change from place to place: rows alone cannot tell"
-    index = columns.index(rule.column)
+    scaled = standardised(columns.rows)
+    index = columns.index(str(quantity.column))
     places = np.flatnonzero(here)
     others = np.delete(scaled, index, axis=1)
     if others.shape[1] == 0 and len(places) > MOST_ROWS:
         places = places[np.linspace(0, len(places) - 1, MOST_ROWS).astype(int)]
     pairs = near_pairs(others, places, places, scaled[:, index])
     step = np.diff(columns.rows[pairs, index], axis=1)[:, 0]
-    over = getattr(rule, "over", None)
-    ahead = step > 0 if over is None else np.abs(step - over) <= 0.1 * over
+    if isinstance(quantity, Step):
+        # a trend may be read over about as long a step; a limit of a difference only over the step itself
+        near = 0.1 if stated.direction else 1e-6
+        ahead = np.abs(step - quantity.step) <= near * quantity.step
+    else:
+        ahead = step > 0
     pairs, first = np.unique(pairs[ahead], axis=0, return_index=True)
-    step = step[ahead][first]
+    times = np.ones(len(first)) if isinstance(quantity, Step) else step[ahead][first]
     limits = (
-        np.full(len(step), -np.inf) if lower is None else lower * step,
-        np.full(len(step), np.inf) if upper is None else upper * step,
+        np.full(len(times), -np.inf) if lower is None else lower * times,
+        np.full(len(times), np.inf) if upper is None else upper * times,
     )
     return pairs, [index], limits
+
+
+def _situations(
+    stated: Statement, quantity: Difference, columns: Columns, here: np.ndarray
+) -> tuple[np.ndarray, list[int], tuple[Any, Any]] | str:
+    """The same of two situations: a row in the first of them beside one in the second."""
+    one, other = (matches(side, columns, here) for side in (quantity.first, quantity.second))
+    if one is None or other is None:
+        return "rows alone cannot tell"
+    moved = [columns.index(name) for name in quantity.columns]
+    others = np.delete(standardised(columns.rows), moved, axis=1)
+    first, second = np.flatnonzero(one), np.flatnonzero(other)
+    if others.shape[1] == 0:
+        first, second = first[:MOST_ROWS], second[:MOST_ROWS]
+    pairs = near_pairs(others, first, second)
+    if not len(pairs):
+        return pairs, moved, (0.0, 0.0)
+    points = columns.rows[pairs[:, 0]]
+
+    def end(bound: Any, give: Any, otherwise: float) -> np.ndarray:
+        if bound is None:
+            return np.full(len(pairs), otherwise)
+        return at_points(bound, columns, points, stated.ends[0]) + give
+
+    give = 0.0 if stated.give in (0.0, None) else at_points(stated.give, columns, points, "by")
+    low, high = stated.intervals[0]
+    return pairs, moved, (-end(high, give, np.inf), -end(low, -give, -np.inf))
 
 
 def _answerable(pairs: np.ndarray) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,11 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling, scaling_of
 from prbnn.errors import KnowledgeError
 from prbnn.rules.base import Rule, naming
-from prbnn.rules.comparison import Compare
-from prbnn.rules.conflicts.claims import inside, subject_of
-from prbnn.rules.own import Combined
-from prbnn.rules.regions import sample
+from prbnn.rules.conflicts.claims import subject_of
+from prbnn.rules.regions import in_region, sample
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
-from prbnn.rules.shape import Decreasing, Increasing, SlopeBetween
+from prbnn.rules.statements import Changes, Difference, Slope, Statement, Step
 
 UNREADABLE = "cannot be read off rows"
 # rounding of float32, in the rule's unit
@@ -99,65 +96,72 @@ def _standing(rule: Rule, rows: Rows) -> Standing:
     columns, scaling = rows.columns, rows.scaling
     # a rule that does not fit the data is refused here
     rule.bind(columns, scaling, sample(rule.sampling(columns), columns, 64))
-    if isinstance(rule, Combined):
+    if rule.parts != (rule,):
         parts = [(part.describe(), _standing(part, rows)) for part in rule.parts]
         return Standing(
             parts[0][1].rows, "; ".join(f"{said}: {found.words}" for said, found in parts)
         )
-    here = np.asarray(inside(rule.region, columns, columns.rows).any(axis=1))
+    statements = rule.statements(columns)
+    regions = [in_region(s.region, columns, columns.rows) for s in statements]
+    here = np.any(regions, axis=0)
     total = int(here.sum())
     if not total:
         return Standing(0, "no row is in its region; it speaks of what is beyond the data")
-    match rule:
-        case Increasing() | Decreasing() | SlopeBetween():
-            return Standing(total, _slope(rule, columns, here))
-        case Compare():
-            return Standing(total, _comparison(rule, columns, here))
+    told = [_of_pairs(s, columns, there) for s, there in zip(statements, regions, strict=True)]
+    if all(words is not None for words in told):
+        said = (
+            f"{s.words}: {w}" if s.words else f"{w}" for s, w in zip(statements, told, strict=True)
+        )
+        return Standing(total, "; ".join(said))
     points, targets = columns.rows[here], columns.targets[here]
     (score,) = scores_of_values([rule], columns, scaling, points, targets)
     if score is None:
         return Standing(total, UNREADABLE)
     unit = float(rule.bind(columns, scaling, points).unit)
-    return _values(rule, lowest(score, axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here))
+    return _values(
+        statements[0], lowest(score, axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here)
+    )
 
 
-def _values(rule: Rule, score: np.ndarray, give: float, rows: Rows, places: np.ndarray) -> Standing:
+def _values(
+    stated: Statement, score: np.ndarray, give: float, rows: Rows, places: np.ndarray
+) -> Standing:
     broken, total = int(np.sum(breaks(score, give))), len(score)
     if not broken:
         return Standing(total, f"all {total} rows obey" if total > 1 else "the one row obeys", 0)
     at = int(score.argmin())
     row, by = int(places[at]), -float(score[at])
     verb, most = ("breaks", "by") if broken == 1 else ("break", "the worst by")
-    much = f"{by:.3g}{rows.unit(subject_of(rule, rows.columns))}"
+    much = f"{by:.3g}{rows.unit(subject_of(stated.quantity, rows.columns))}"
     how = f"{most} {much}" if np.isfinite(by) else "where its score has no value"
     words = f"{broken} of {total} rows {verb} it, {how}: {rows.shown(row)}"
     return Standing(total, words, broken, rows.numbers[row], by)
 
 
-def _slope(rule: Increasing | Decreasing | SlopeBetween, columns: Columns, here: np.ndarray) -> str:
-    subject = subject_of(rule, columns)
-    if subject not in columns.outputs:
+def _of_pairs(statement: Statement, columns: Columns, here: np.ndarray) -> str | None:
+    """What rows say of a slope or a difference, in words; None for other quantities."""
+    match statement.quantity:
+        case Slope():
+            return _slope(statement, columns, here)
+        case Step():
+            # rows say which way it goes; how far over the step they do not say
+            return _slope(statement, columns, here) if statement.direction else UNREADABLE
+        case Difference():
+            return _comparison(statement, columns, here)
+    return None
+
+
+def _slope(statement: Statement, columns: Columns, here: np.ndarray) -> str:
+    subject, column = subject_of(statement.quantity, columns), str(statement.quantity.column)
+    if not isinstance(subject, str) or subject not in columns.outputs:
         return UNREADABLE
-    seen = association(columns, rule.column, columns.outputs.index(subject), here)
+    seen = association(columns, column, columns.outputs.index(subject), here)
     if seen is None:
-        return f"{UNREADABLE}: too few rows, or {rule.column} does not vary in its region"
-    lower, upper = limits_of(rule)
+        return f"{UNREADABLE}: too few rows, or {column} does not vary in its region"
+    lower, upper = statement.limits
     if lower is None and upper is None:
         return f"{seen}; the limits change from place to place"
     return f"{seen}; {_verdict(seen, lower, upper)}"
-
-
-def limits_of(rule: Increasing | Decreasing | SlopeBetween) -> tuple[float | None, float | None]:
-    """Ends of a slope that are the same everywhere; None where there is none, or it changes."""
-    match rule:
-        case Increasing():
-            return 0.0, None
-        case Decreasing():
-            return None, 0.0
-    lower, upper = (
-        float(end) if isinstance(end, int | float) else None for end in (rule.lower, rule.upper)
-    )
-    return lower, upper
 
 
 def _verdict(seen: Association, lower: float | None, upper: float | None) -> str:
@@ -169,13 +173,15 @@ def _verdict(seen: Association, lower: float | None, upper: float | None) -> str
     return "with the rule"
 
 
-def _comparison(rule: Compare, columns: Columns, here: np.ndarray) -> str:
+def _comparison(statement: Statement, columns: Columns, here: np.ndarray) -> str:
     """Means of the rows on either side; other columns may differ between them, too."""
-    subject = subject_of(rule, columns)
-    sides = (rule.set, rule.against)
+    quantity = statement.quantity
+    assert isinstance(quantity, Difference)
+    subject = subject_of(quantity, columns)
+    sides = (quantity.first, quantity.second)
     if subject not in columns.outputs or any(matches(s, columns, here) is None for s in sides):
         return UNREADABLE
-    target = columns.targets[:, columns.outputs.index(subject)]
+    target = columns.targets[:, columns.outputs.index(str(subject))]
     means, told = [], []
     for side in sides:
         match = matches(side, columns, here)
@@ -184,23 +190,23 @@ def _comparison(rule: Compare, columns: Columns, here: np.ndarray) -> str:
         means.append(float(target[match].mean()))
         told.append(f"{means[-1]:.3g} with {_side(side)} ({match.sum()} rows)")
     gap = means[0] - means[1]
-    by = rule.by
-    if not isinstance(by, int | float):
+    lower, upper = statement.limits
+    if lower is None and upper is None:
         return f"mean {subject} {' and '.join(told)}; by how much, the rule says row by row"
-    holds = {"below": gap <= -by, "above": gap >= by, "within": abs(gap) <= by}
-    verdict = "with the rule" if holds[rule.relation] else "against the rule"
+    holds = (lower is None or gap >= lower) and (upper is None or gap <= upper)
+    verdict = "with the rule" if holds else "against the rule"
     return f"mean {subject} {' and '.join(told)}; {verdict}, other columns aside"
 
 
-def matches(side: Mapping[str, Any], columns: Columns, here: np.ndarray) -> np.ndarray | None:
+def matches(side: Changes, columns: Columns, here: np.ndarray) -> np.ndarray | None:
     """Which rows have a side's values; None where these are not numbers, or there are none."""
-    if not side or not all(isinstance(value, int | float) for value in side.values()):
+    if not side or not all(isinstance(value, int | float) for _, value in side):
         return None
     match = here.copy()
-    for column, value in side.items():
+    for column, value in side:
         match &= columns.rows[:, columns.index(column)] == value
     return match
 
 
-def _side(side: Mapping[str, Any]) -> str:
-    return ", ".join(f"{column}={value:g}" for column, value in side.items())
+def _side(side: Changes) -> str:
+    return ", ".join(f"{column}={value:g}" for column, value in side)

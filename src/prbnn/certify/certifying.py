@@ -19,8 +19,8 @@ from prbnn.certify.certificate import (
     RuleCertificate,
 )
 from prbnn.certify.fingerprints import of_draws, of_rule
+from prbnn.certify.rule_property import RuleProperty
 from prbnn.certify.search import Found, search
-from prbnn.certify.tasks import RuleTask
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import NotEnclosedError, is_number
 from prbnn.model.construction.built import built_in
@@ -78,7 +78,7 @@ class Certifier:
     ):
         self.rules, self.rows, self.tolerance = named(rules), rows, tolerance
         self._template = posterior
-        self._tasks: dict[int, RuleTask] = {}
+        self._properties: dict[int, RuleProperty] = {}
 
     def certify(
         self,
@@ -129,28 +129,30 @@ class Certifier:
             spent = time.monotonic() - began
             return replace(_by_construction(rule, posterior), seconds=spent), 0.0
         try:
-            if place not in self._tasks:
-                self._tasks[place] = RuleTask(self._template, rule, self.rows, self.tolerance)
+            if place not in self._properties:
+                self._properties[place] = RuleProperty(
+                    self._template, rule, self.rows, self.tolerance
+                )
         except NotEnclosedError as error:
             why = f"cannot be proved: {error}"
             spent = time.monotonic() - began
             nothing = UNDECIDED * count
             return RuleCertificate(rule.label, "", nothing, 1.0, (), 0.0, why, spent), 0.0
-        task = self._tasks[place]
+        asked = self._properties[place]
         if count:
-            task.load(posterior)
-        asked = task.question
-        found = search(task, count, asked.lower, asked.upper, seconds, progress)
+            asked.load(posterior)
+        question = asked.question
+        found = search(asked, count, question.lower, question.upper, seconds, progress)
         return RuleCertificate(
             rule=rule.label,
-            region=asked.region,
+            region=question.region,
             verdicts=_verdicts(found),
             left=float(found.left.max(initial=0.0)),
-            counterexamples=_counterexamples(task, found),
-            tolerance=self.tolerance * asked.unit,
+            counterexamples=_counterexamples(asked, found),
+            tolerance=self.tolerance * question.unit,
             how="boxes",
             seconds=time.monotonic() - began,
-            rows=asked.rows,
+            rows=question.rows,
         ), found.seconds
 
 
@@ -180,14 +182,14 @@ def _verdicts(found: Found) -> str:
     )
 
 
-def _counterexamples(task: RuleTask, found: Found) -> tuple[Counterexample, ...]:
-    names = task.columns.inputs
+def _counterexamples(asked: RuleProperty, found: Found) -> tuple[Counterexample, ...]:
+    names = asked.columns.inputs
     kept = sorted(found.counterexamples)[:KEPT]
     return tuple(
         Counterexample(
             draw,
             {n: float(v) for n, v in zip(names, found.counterexamples[draw], strict=True)},
-            float(found.scores[draw]) * task.question.unit,
+            float(found.scores[draw]) * asked.question.unit,
         )
         for draw in kept
     )

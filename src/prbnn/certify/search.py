@@ -23,7 +23,7 @@ NARROWEST = 2.0**-40
 LEAST_SHARE = 1e-300
 
 
-class Task(Protocol):
+class Property(Protocol):
     """What the search asks of a claim; networks are counted from 0."""
 
     tolerance: float
@@ -95,7 +95,7 @@ class _Waiting:
 
 
 def search(
-    task: Task,
+    asked: Property,
     networks: int,
     low: np.ndarray,
     high: np.ndarray,
@@ -109,14 +109,14 @@ def search(
     """
     if not networks:
         return Found(np.zeros(0))
-    slots, lanes = task.slots, max(1, task.work // task.slots)
+    slots, lanes = asked.slots, max(1, asked.work // asked.slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
     share = np.full(len(low), 1 / len(low))
     waiting = {n: _Waiting(low, high, share) for n in range(networks)}
-    _hunt(task, waiting, found, slots)
+    _hunt(asked, waiting, found, slots)
     if waiting and started is None:
-        task.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
+        asked.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
     started = time.monotonic() if started is None else started
     calls = 0
     while waiting and time.monotonic() - started < seconds:
@@ -125,17 +125,17 @@ def search(
         batch = _batch(waiting, slots, lanes)
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
-        least, worst, smear = task.enclose(ids, lows, highs)
+        least, worst, smear = asked.enclose(ids, lows, highs)
         # what is no number is not proved
-        open_ = ~(least >= -task.tolerance)
-        points, scores = worst, task.deployed(ids, worst)
+        open_ = ~(least >= -asked.tolerance)
+        points, scores = worst, asked.deployed(ids, worst)
         calls += 1
         if calls >= HUNTED_CALL and calls & (calls - 1) == 0:
-            more = _hunt_again(task, ids, lows, highs, least)
+            more = _hunt_again(asked, ids, lows, highs, least)
             points, scores = (
                 np.concatenate(both, 1) for both in zip((points, scores), more, strict=True)
             )
-        broken = scores < -task.tolerance
+        broken = scores < -asked.tolerance
         spare = slots * lanes / max(1, int(open_.sum()))
         for slot, (network, lows_, highs_, share) in enumerate(batch):
             if network not in waiting:
@@ -223,16 +223,16 @@ def _wide(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return (high - low > NARROWEST * widths) & (low < middle) & (middle < high)
 
 
-def _hunt_again(task: Task, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
+def _hunt_again(asked: Property, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
     """Points and scores: slopes followed in the boxes of a call that are furthest from a proof."""
     count = min(HUNTED_BOXES, least.shape[1])
     pick = np.argsort(least, axis=1)[:, np.arange(STARTS // len(ids)) % count]
     slot = np.arange(len(ids))[:, None]
-    points = task.hunt(ids, low[slot, pick], high[slot, pick])
-    return points, task.deployed(ids, points)
+    points = asked.hunt(ids, low[slot, pick], high[slot, pick])
+    return points, asked.deployed(ids, points)
 
 
-def _hunt(task: Task, waiting: dict[int, _Waiting], found: Found, slots: int) -> None:
+def _hunt(asked: Property, waiting: dict[int, _Waiting], found: Found, slots: int) -> None:
     """Before any box is split, follow slopes from many starts: a rule that fails, fails early."""
     networks, lanes = list(waiting), STARTS // slots
     for start in range(0, len(networks), slots):
@@ -246,11 +246,11 @@ def _hunt(task: Task, waiting: dict[int, _Waiting], found: Found, slots: int) ->
         )
         shape = (slots, lanes, boxes.low.shape[1])
         low, high = (np.broadcast_to(end[index], shape) for end in (boxes.low, boxes.high))
-        points = task.hunt(ids, low, high)
-        scores = task.deployed(ids, points)
+        points = asked.hunt(ids, low, high)
+        scores = asked.deployed(ids, points)
         for slot, network in enumerate(group):
             place = int(np.argmin(scores[slot]))
             found.scores[network] = float(scores[slot, place])
-            if scores[slot, place] < -task.tolerance:
+            if scores[slot, place] < -asked.tolerance:
                 found.counterexamples[network] = points[slot, place].copy()
                 del waiting[network]

@@ -15,15 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from prbnn.certify.enclosures import linear as claims
+from prbnn.certify.descent import descend
+from prbnn.certify.enclosures import linear
 from prbnn.certify.enclosures.activations import known
-from prbnn.certify.enclosures.layers import Chain, chain_of
+from prbnn.certify.enclosures.chain import Chain, chain_of
 from prbnn.certify.enclosures.network_bounds import boxes_of
 from prbnn.certify.search import search
 from prbnn.errors import KnowledgeError
 from prbnn.model.networks import ACTIVATIONS, Dense, Layers
 
+# steps of the descent, and how much shorter each is than the one before
 STEPS = 20
+SHRINK = 0.75
 # boxes that one core encloses in one call: more would leave its cache
 BLOCK = 64
 CORES = max(1, min(8, os.cpu_count() or 1))
@@ -83,10 +86,10 @@ def verify(
     added = np.broadcast_to(np.asarray(offset, np.float64), rows.shape[:1])
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(added))):
         raise ValueError("coefficients and offset must be finite")
-    task = _Task(built, chain, rows, added, holds, high[0] - low[0])
+    asked = LinearProperty(built, chain, rows, added, holds, high[0] - low[0])
     # a network that overflows is left undecided, without a word from NumPy
     with np.errstate(over="ignore", invalid="ignore"):
-        found = search(task, 1, low, high, seconds, started=started)
+        found = search(asked, 1, low, high, seconds, started=started)
     point = found.counterexamples.get(0)
     status = "refuted" if point is not None else "proved" if found.left[0] == 0 else "undecided"
     return Verdict(status, point, float(found.left[0]), found.boxes, found.seconds)
@@ -125,7 +128,7 @@ def _layers(pairs: Sequence, activation: str) -> Layers:
         )
 
 
-class _Task:
+class LinearProperty:
     """A linear property of one network's outputs."""
 
     slots = 1
@@ -137,13 +140,7 @@ class _Task:
         self.wide = chain.precision == "float64"
         self.generator = np.random.default_rng(0)
         with jax.enable_x64(True):
-            doubled = chain.doubled()
-            self.network = claims.stacked(
-                [np.asarray(part[0]) for part in doubled.weights],
-                [np.asarray(part[0]) for part in doubled.biases],
-                chain.activation,
-                chain.precision,
-            )
+            self.network = linear.stacked(chain.doubled().take(0))
             self.claim = (
                 jnp.asarray(rows),
                 jnp.asarray(added),
@@ -188,11 +185,11 @@ class _Task:
 
 
 @eqx.filter_jit
-def _enclose(network: claims.Stacked, holds: str, claim: tuple, low: Array, high: Array):
+def _enclose(network: linear.Stacked, holds: str, claim: tuple, low: Array, high: Array):
     rows, added, widths = claim
 
     def box(low: Array, high: Array):
-        score = claims.claimed(network, low, high, rows, added)
+        score = linear.lowest(network, low, high, rows, added)
         pick = jnp.argmin(score.least) if holds == "all" else jnp.argmax(score.least)
         worst = jnp.where(score.slope[pick] > 0, low, high)
         # where nothing is to blame, the longest side is
@@ -215,16 +212,6 @@ def _hunt(built: Layers, rows: Array, added: Array, holds: str, low, high, begin
         return jnp.min(scores) if holds == "all" else jnp.max(scores)
 
     def lane(low: Array, high: Array, begin: Array) -> Array:
-        def step(carry: tuple, k: Array) -> tuple:
-            x, best, lowest = carry
-            value, slope = jax.value_and_grad(score)(x)
-            best = jnp.where(value < lowest, x, best)
-            lowest = jnp.minimum(value, lowest)
-            reach = 0.5 * (high - low) * 0.75**k
-            return (jnp.clip(x - reach * jnp.sign(slope), low, high), best, lowest), None
-
-        first = begin, begin, jnp.full((), jnp.inf, begin.dtype)
-        (_, best, _), _ = jax.lax.scan(step, first, jnp.arange(STEPS))
-        return best
+        return descend(score, low, high, begin, steps=STEPS, shrink=SHRINK)
 
     return jax.vmap(lane)(low, high, begin)

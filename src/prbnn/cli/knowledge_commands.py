@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,10 @@ from prbnn.data.columns import Columns
 from prbnn.data.encoded_table import encode, learn_encoding
 from prbnn.data.files import read_file
 from prbnn.errors import DataError, nearest
-from prbnn.rules.along_time import Along
 from prbnn.rules.base import Rule, named
 from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.file.knowledge_file import knowledge_schema, read_knowledge
 from prbnn.rules.file.starter import starter
-from prbnn.rules.own import Combined
 from prbnn.rules.regions import Sweep
 from prbnn.runs.preparing import outputs_of, read_target
 from prbnn.runs.records import write_record
@@ -194,10 +192,9 @@ def _audited(found: Audit) -> str:
 
 
 def _says(rule: Rule, columns: Columns) -> str:
-    """The rule in words, with the name of the target where there is only one."""
-    if rule.of is None and len(columns.outputs) == 1 and not isinstance(rule, Combined | Along):
-        rule = replace(rule, of=columns.outputs[0])
-    return f"{rule.describe()}{rule.when}"
+    """The rule in words, with the target's name where it speaks of the only one."""
+    only = rule.of is None and len(columns.outputs) == 1
+    return rule.in_words(columns.outputs[0] if only else None)
 
 
 def _region(region: Sequence[Sweep], columns: Columns) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from prbnn.certify.certificate import Certificate
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.rules.strengths import Hard, OnAverage, Soft
+from prbnn.rules.strengths import Kind
 
 Status = Literal[
     "converged", "budget spent", "infeasible", "diverged", "acceptance too low", "interrupted"
@@ -94,34 +93,50 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Price:
-    """What giving way to a rule a little would buy, in nats of evidence a unit of the user's.
+    """What loosening a rule a little would buy, in nats of evidence per unit of the user's.
 
-    - `tolerance`: nats for each unit of mean violation that is tolerated beyond what is now: the dual
+    - `tolerance`: nats per unit of mean violation tolerated beyond what is tolerated now: the dual; None
+      where the dual is no price (`has_price`)
     - `violated`: the probability, over raw draws and the rule's points, that its score is below 0
-    - `bound`: nats for each unit that the rule's bound is moved outwards, ``tolerance * violated``: only
-      where a function is beyond the bound does moving it help. Of `.on_average`, whose score counts
-      everywhere, it is the dual itself; nan of `.probably` and `.in_prior`, where other things than the
-      mean violation move with the bound
+    - `bound`: nats per unit that the rule's bound is moved outwards, ``tolerance * violated``, since
+      moving the bound helps only where a function is beyond it. For `.on_average`, whose score counts
+      everywhere, it is the dual itself; None for `.probably` and `.in_prior`, where other things than
+      the mean violation move with the bound
     """
 
-    tolerance: float
+    tolerance: float | None
     violated: float
-    bound: float
+    bound: float | None
+
+
+def has_price(rule: Rule) -> bool:
+    """Whether a rule's dual says what loosening the rule would buy.
+
+    For `.hard()` without a tolerance it does not: that dual grows until the allowed fraction of draws is
+    rejected, so it depends on this fraction as much as on the data.
+
+    >>> from prbnn import AtLeast
+    >>> has_price(AtLeast(0).hard(0.01)), has_price(AtLeast(0).hard())
+    (True, False)
+    """
+    return rule.strength.kind != Kind.HARD
 
 
 def price_of(rule: Rule, dual: float, violated: float) -> Price:
-    """The two prices of a rule that is broken with some probability.
+    """The two prices of a rule, from its dual and the probability that it is violated.
 
     >>> from prbnn import AtLeast
     >>> price_of(AtLeast(0).hard(0.01), 18.0, 0.05).bound
     0.9
     """
-    match rule.strength:
-        case Hard() | Soft():
+    if not has_price(rule):
+        return Price(None, violated, None)
+    match rule.strength.kind:
+        case Kind.TOLERANT | Kind.SOFT:
             return Price(dual, violated, dual * violated)
-        case OnAverage():
+        case Kind.AVERAGE:
             return Price(dual, violated, dual)
-    return Price(dual, violated, math.nan)
+    return Price(dual, violated, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +165,8 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
-    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for)
+    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for); None
+      for hard rules without a tolerance, whose duals are no prices
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     - `proof`: draws proved to obey, where that was asked for

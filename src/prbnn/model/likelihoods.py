@@ -1,8 +1,8 @@
 """Likelihoods: how observations scatter around the drawn function.
 
 A network gives `values`; a likelihood turns them into the `response` that rules see and that is
-predicted (a mean, a rate, class probabilities) and into the density of an observation. What a
-likelihood learns beside the weights (a noise) is a vector of its own parameters.
+predicted (a mean, a rate, class probabilities) and into the density of an observation. A likelihood may
+have parameters of its own beside the weights, such as a learned noise; they are one vector.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from jaxtyping import Array, Float
 from prbnn.errors import is_number
 
 LOG_TWO_PI = math.log(2 * math.pi)
-# first noise of a fit, in network units, and the least "by input" may reach
+# initial noise of a fit in network units, and the smallest noise "by input"
 FIRST_NOISE = 0.3
 NOISE_FLOOR = 1e-3
 SOFTPLUS_ONE = math.log(math.e - 1)
-# no count's logarithm is taken further than this from the mean count's
+# log(rate / mean count) is clipped to [-20, 20]
 LARGEST_LOG_RATE = 20.0
 
 Noise = float | Literal["learned", "by input"]
@@ -33,12 +33,12 @@ Noise = float | Literal["learned", "by input"]
 class NoisePrior:
     """The prior of a learned noise: log(noise / sd of the target) ~ N(log(median), spread^2).
 
-    NUTS, SGHMC and SVGD draw the noise with the weights and need a prior of it; the other engines
+    NUTS, SGHMC and SVGD sample the noise with the weights and need a prior of it; the other engines
     take the noise that fits best. It is relative to the target's standard deviation over the training
     rows, so changing the target's unit changes nothing.
 
-    - `median`: as likely to be exceeded as not, in standard deviations of the target
-    - `spread`: standard deviation of the logarithm; 1 is a factor of e either way
+    - `median`: median of the noise, in standard deviations of the target
+    - `spread`: standard deviation of the noise's logarithm; 1 is a factor of e either way
 
     >>> Gaussian(noise_prior=NoisePrior(median=0.1, spread=0.5))
     Gaussian(noise='learned', noise_prior=NoisePrior(median=0.1, spread=0.5))
@@ -56,7 +56,11 @@ class NoisePrior:
 
 @runtime_checkable
 class Likelihood(Protocol):
-    """What a fit, a posterior and a rule need to know of how observations come about."""
+    """What a fit, a posterior and a rule need to know about how observations are distributed.
+
+    ``parameters`` are the likelihood's own, ``values`` are network outputs (..., network_outputs), and
+    ``response`` and ``scale`` are the two results of `split`, (..., outputs).
+    """
 
     @property
     def learns(self) -> bool:
@@ -69,20 +73,22 @@ class Likelihood(Protocol):
         ...
 
     def network_outputs(self, outputs: int) -> int:
-        """How many outputs the network needs for so many targets."""
+        """The number of network outputs that ``outputs`` target columns need."""
         ...
 
     def start(
         self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
     ) -> np.ndarray:
-        """First value of the likelihood's own parameters; targets are in the user's units.
+        """Initial value of the likelihood's own parameters.
 
-        A row of weight 2 counts as two rows.
+        - ``output_scale``: (outputs,), the target's units per network unit
+        - ``targets``: (rows, outputs), in the user's units; invalid ones raise
+        - ``weight``: (rows,), a row of weight 2 counts as two rows
         """
         ...
 
     def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
-        """The response and the scale of the scatter around it (network units)."""
+        """The response, and the scale of the scatter around it, in network units."""
         ...
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Array:
@@ -90,13 +96,13 @@ class Likelihood(Protocol):
         ...
 
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Standard deviation of an observation around the response."""
+        """Standard deviation of observations around the response."""
         ...
 
     def sample(
         self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """One observation for each response."""
+        """One random observation per response."""
         ...
 
     def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -129,7 +135,7 @@ def _check_noise(kind: str, noise: Noise) -> None:
 
 @dataclass(frozen=True, repr=False)
 class _Scattered:
-    """A response of its own unit with a symmetric scatter of some scale around it."""
+    """A response in the target's units, with symmetric scatter of some scale around it."""
 
     noise: Noise = "learned"
     noise_prior: NoisePrior = field(default=NoisePrior(), kw_only=True)
@@ -142,7 +148,7 @@ class _Scattered:
                 f"{kind}: noise_prior must be NoisePrior(...), got {self.noise_prior!r}"
             )
         if self.noise != "learned" and self.noise_prior != NoisePrior():
-            raise ValueError(f"{kind}: noise_prior is of a learned noise; noise is {self.noise!r}")
+            raise ValueError(f"{kind}: noise_prior needs noise='learned', got noise={self.noise!r}")
 
     def __repr__(self) -> str:
         shown = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -153,7 +159,7 @@ class _Scattered:
         return f"{type(self).__name__}({inside})"
 
     def parameters_prior(self, output_sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the log of the scale, in network units."""
+        """Mean and standard deviation of the log of the scale, in network units."""
         prior = self.noise_prior
         return np.log(prior.median * output_sd), np.full_like(output_sd, prior.spread)
 
@@ -192,8 +198,8 @@ class Gaussian(_Scattered):
     """y = function(x) + N(0, noise^2).
 
     `noise` is a standard deviation in the target's units, ``"learned"`` (one number per output), or
-    ``"by input"`` (the network gets a second set of outputs for its logarithm). `noise_prior` is the
-    `NoisePrior` of a learned one.
+    ``"by input"`` (the network gets a second set of outputs, from which the noise at an input is
+    computed). `noise_prior` is the `NoisePrior` of a learned noise.
 
     >>> Gaussian(noise="by input")
     Gaussian(noise='by input')
@@ -258,11 +264,10 @@ class StudentT(_Scattered):
 
 
 @dataclass(frozen=True)
-class Poisson:
-    """Counts: y ~ Poisson(rate), and the network's output is log(rate / mean count).
+class _Unscaled:
+    """Targets in their own units, and nothing to learn beside the weights.
 
-    >>> Poisson()
-    Poisson()
+    The response says how observations scatter around it, so it is its own scale.
     """
 
     @property
@@ -276,20 +281,37 @@ class Poisson:
     def network_outputs(self, outputs: int) -> int:
         return outputs
 
+    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
+        response = self.response(parameters, values)
+        return response, response
+
+    def response(self, parameters: Array, values: Array) -> Array:
+        """What rules see and what is predicted."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Poisson(_Unscaled):
+    """Counts: y ~ Poisson(rate), and the network's output is log(rate / mean count).
+
+    >>> Poisson()
+    Poisson()
+    """
+
     def start(
         self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
     ) -> np.ndarray:
-        """The log of the mean count, which stays."""
+        """The log of the mean count, which training does not change."""
         if np.any(targets < 0) or np.any(targets != np.round(targets)):
             raise ValueError("Poisson: targets must be whole numbers of 0 or above")
         return np.log(np.maximum(np.average(targets, axis=0, weights=weight), 1e-3))
 
-    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
-        rate = jnp.exp(parameters + jnp.clip(values, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
-        return rate, rate
+    def response(self, parameters: Array, values: Array) -> Array:
+        """The rate."""
+        return jnp.exp(parameters + jnp.clip(values, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        rate, _ = self.split(parameters, values)
+        rate = self.response(parameters, values)
         return jnp.sum(target * jnp.log(rate) - rate - jax.lax.lgamma(target + 1))
 
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -307,27 +329,16 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class _Classes:
-    """Targets are 0 or 1, one column a class; the response is their probability."""
-
-    @property
-    def learns(self) -> bool:
-        return False
-
-    @property
-    def scales_targets(self) -> bool:
-        return False
-
-    def network_outputs(self, outputs: int) -> int:
-        return outputs
+class _Classes(_Unscaled):
+    """Targets are 0 or 1, one column per class; the response is the probability of 1."""
 
     def start(
         self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
     ) -> np.ndarray:
-        """Nothing beside the network."""
+        """No parameters."""
         if not np.all(np.isin(targets, (0, 1))):
             raise ValueError(
-                f"{type(self).__name__}: targets must be 0 or 1, one column a class; "
+                f"{type(self).__name__}: targets must be 0 or 1, one column per class; "
                 "PRBNNClassifier makes them from labels"
             )
         return np.zeros(0)
@@ -347,9 +358,9 @@ class Bernoulli(_Classes):
     Bernoulli()
     """
 
-    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
-        probability = jax.nn.sigmoid(values)
-        return probability, probability
+    def response(self, parameters: Array, values: Array) -> Array:
+        """The probability of 1."""
+        return jax.nn.sigmoid(values)
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
         return jnp.sum(
@@ -370,9 +381,9 @@ class Categorical(_Classes):
     Categorical()
     """
 
-    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
-        probability = jax.nn.softmax(values, axis=-1)
-        return probability, probability
+    def response(self, parameters: Array, values: Array) -> Array:
+        """The probability of each class."""
+        return jax.nn.softmax(values, axis=-1)
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
         return jnp.sum(target * jax.nn.log_softmax(values, axis=-1))

@@ -7,9 +7,10 @@ return a callable pytree (an `equinox.Module`, say) from one input vector to one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -28,8 +29,31 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-# half width of the hidden biases at the start: kinks fall all over standardised data
+# hidden biases start uniform in [-sqrt(3), sqrt(3)]: kinks are spread over standardised data
 BIAS_REACH = math.sqrt(3)
+
+
+def weight_reach(fan_in: int) -> float:
+    """Half the width of a uniform distribution around 0 with variance 1 / fan_in."""
+    return math.sqrt(3 / max(fan_in, 1))
+
+
+def uniform_blocks(key: Array, shapes: Sequence[tuple[int, int]]) -> list[Array]:
+    """Numbers uniform in [-1, 1], one array per shape.
+
+    One call for all arrays: every call to the generator costs compilation time.
+    """
+    sizes = [math.prod(shape) for shape in shapes]
+    numbers = jax.random.uniform(key, (sum(sizes),), minval=-1.0, maxval=1.0)
+    blocks = jnp.split(numbers, np.cumsum(sizes)[:-1])
+    return [block.reshape(shape) for block, shape in zip(blocks, shapes, strict=True)]
+
+
+def whole_above_zero(kind: str, name: str, value: Any) -> int:
+    """``value`` as an int; raises unless it is a whole number above 0, naming the class and the field."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{kind}: {name} must be a whole number above 0, got {value!r}")
+    return int(value)
 
 
 @runtime_checkable
@@ -101,16 +125,11 @@ class MLP:
         """Weights uniform with variance 1 / fan-in; hidden biases spread the kinks over the data."""
         sizes = (inputs, *self.hidden, outputs)
         shapes = [(wide, deep + 1) for deep, wide in pairwise(sizes)]
-        # one call for all layers: every call to the generator costs compilation time
-        numbers = jax.random.uniform(
-            key, (sum(math.prod(shape) for shape in shapes),), minval=-1.0, maxval=1.0
-        )
-        layers, start = [], 0
-        for depth, (wide, deep) in enumerate(shapes):
-            block = numbers[start : start + wide * deep].reshape(wide, deep)
-            start += wide * deep
+        layers = []
+        for depth, block in enumerate(uniform_blocks(key, shapes)):
+            wide, deep = block.shape
             bias = block[:, -1] * BIAS_REACH if depth < len(self.hidden) else jnp.zeros(wide)
-            layers.append(Dense(block[:, :-1] * math.sqrt(3 / max(deep - 1, 1)), bias))
+            layers.append(Dense(block[:, :-1] * weight_reach(deep - 1), bias))
         return Layers(tuple(layers), self.activation)
 
 
@@ -137,8 +156,7 @@ class RBF:
     bumps: int = 20
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.bumps, int | np.integer) and self.bumps > 0):
-            raise ValueError(f"RBF: bumps must be a whole number above 0, got {self.bumps!r}")
+        object.__setattr__(self, "bumps", whole_above_zero("RBF", "bumps", self.bumps))
 
     def shapes(self, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the weights that `build` makes, by arithmetic alone."""
@@ -152,7 +170,7 @@ class RBF:
     def build(self, key: Array, inputs: int, outputs: int) -> Bumps:
         """Centres spread like standardised data."""
         centre_key, weight_key = jax.random.split(key)
-        reach = math.sqrt(3 / self.bumps)
+        reach = weight_reach(self.bumps)
         return Bumps(
             centres=jax.random.uniform(centre_key, (self.bumps, inputs), minval=-1.7, maxval=1.7),
             log_widths=jnp.zeros(self.bumps),

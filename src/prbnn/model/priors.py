@@ -24,6 +24,11 @@ def _leaves(network: Any) -> list[Any]:
     return [leaf for leaf in jax.tree.leaves(network) if eqx.is_inexact_array(leaf)]
 
 
+def _check_sd(prior: Any) -> None:
+    if not prior.sd > 0:
+        raise ValueError(f"{type(prior).__name__}: sd must be above 0, got {prior.sd!r}")
+
+
 @dataclass(frozen=True)
 class Normal:
     """N(mean, sd^2) on every weight.
@@ -36,8 +41,7 @@ class Normal:
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.sd > 0:
-            raise ValueError(f"Normal: sd must be above 0, got {self.sd!r}")
+        _check_sd(self)
 
     def moments(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
         count = sum(leaf.size for leaf in _leaves(network))
@@ -55,8 +59,7 @@ class LayerNormal:
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.sd > 0:
-            raise ValueError(f"LayerNormal: sd must be above 0, got {self.sd!r}")
+        _check_sd(self)
 
     def moments(self, network: Any) -> tuple[np.ndarray, np.ndarray]:
         sds = [

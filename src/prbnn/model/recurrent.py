@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -19,7 +18,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from prbnn.data.layout import Layout
-from prbnn.model.networks import MLP, Layers
+from prbnn.model.networks import MLP, Layers, weight_reach, whole_above_zero
 
 # a forget gate that starts open lets gradients through time (Jozefowicz et al., 2015)
 FORGET_BIAS = 1.0
@@ -155,12 +154,8 @@ class _Declared:
 
     def __post_init__(self) -> None:
         for name in ("units", "layers"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"{type(self).__name__}: {name} must be a whole number above 0, got {value!r}"
-                )
-            object.__setattr__(self, name, int(value))
+            value = whole_above_zero(type(self).__name__, name, getattr(self, name))
+            object.__setattr__(self, name, value)
         try:
             dense = MLP(self.hidden, self.activation)
         except ValueError as error:
@@ -184,7 +179,7 @@ class _Declared:
         wide, reads, recurs = self.gates * self.units, *jax.random.split(key)
 
         def uniform(key: Array, deep: int) -> Array:
-            reach = math.sqrt(3 / max(deep, 1))
+            reach = weight_reach(deep)
             return jax.random.uniform(key, (wide, deep), minval=-reach, maxval=reach)
 
         return self.cell(
@@ -238,25 +233,30 @@ class Unrolled:
         """Names and shapes of the weights that `build` makes, by arithmetic alone."""
         declared, found = self.network, {}
         gates, units = declared.gates * declared.units, declared.units
-        for layer in range(declared.layers):
-            reads = self.variables if layer == 0 else units
+        for layer, reads in enumerate(self._widths()):
             shapes = {"reads": (gates, reads), "recurs": (gates, units), "bias": (gates,)}
             found |= {f"cells.{layer}.{name}": shape for name, shape in shapes.items()}
-        static = inputs - self.history * self.variables - 1
-        head = MLP(declared.hidden, declared.activation).shapes(units + static, outputs)
+        head = self._head().shapes(self._head_inputs(inputs), outputs)
         return found | {f"head.{name}": shape for name, shape in head.items()}
 
     def build(self, key: Array, inputs: int, outputs: int) -> Recurrent:
-        """Cells one on another, and the dense layers that read the last of them."""
+        """Stacked cells, and the dense layers that read the last state of the last cell."""
         declared = self.network
         *cell_keys, head_key = jax.random.split(key, declared.layers + 1)
-        widths = (self.variables, *(declared.units,) * (declared.layers - 1))
-        cells = tuple(declared.start(k, w) for k, w in zip(cell_keys, widths, strict=True))
-        static = inputs - self.history * self.variables - 1
-        head = MLP(declared.hidden, declared.activation)
-        return Recurrent(
-            cells, head.build(head_key, declared.units + static, outputs), self.history
-        )
+        cells = tuple(declared.start(k, w) for k, w in zip(cell_keys, self._widths(), strict=True))
+        head = self._head().build(head_key, self._head_inputs(inputs), outputs)
+        return Recurrent(cells, head, self.history)
+
+    def _widths(self) -> tuple[int, ...]:
+        """The number of inputs of each cell, per step."""
+        return (self.variables, *(self.network.units,) * (self.network.layers - 1))
+
+    def _head(self) -> MLP:
+        return MLP(self.network.hidden, self.network.activation)
+
+    def _head_inputs(self, inputs: int) -> int:
+        """The last state and the static inputs; the row's last entry, its length, is not among them."""
+        return self.network.units + inputs - self.history * self.variables - 1
 
 
 def over(network: Any, layout: Layout) -> Any:

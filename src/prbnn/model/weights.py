@@ -34,7 +34,7 @@ def by_leaf(network: Any, vectors: np.ndarray) -> dict[str, np.ndarray]:
 
     Other tools can read these; nobody can read a raveled vector.
     """
-    leaves = _named(network)
+    leaves = named_leaves(network)
     ends = np.cumsum([math.prod(leaf.shape) for _, leaf in leaves])[:-1]
     pieces = np.split(vectors, ends, axis=1) if leaves else []
     return {
@@ -45,7 +45,7 @@ def by_leaf(network: Any, vectors: np.ndarray) -> dict[str, np.ndarray]:
 
 def from_leaves(network: Any, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """The weight vectors again; a leaf that is missing, left over or of another shape is told."""
-    leaves = dict(_named(network))
+    leaves = dict(named_leaves(network))
     if set(leaves) != set(arrays):
         missing, extra = sorted(set(leaves) - set(arrays)), sorted(set(arrays) - set(leaves))
         raise ValueError(
@@ -89,8 +89,8 @@ def _is_buffer(leaf: Any) -> bool:
     return eqx.is_array(leaf) and leaf.dtype.kind in "biu"
 
 
-def _named(network: Any) -> list[tuple[str, Any]]:
-    """Weights by name, such as ``layers.0.weight``, in the order of `flatten`."""
+def named_leaves(network: Any) -> list[tuple[str, Any]]:
+    """Names, such as ``layers.0.weight``, and arrays of all weights, in the order of `flatten`."""
     return _by_name(eqx.filter(network, eqx.is_inexact_array))
 
 

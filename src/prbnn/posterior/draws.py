@@ -251,7 +251,7 @@ class Posterior:
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         if knowledge is None and built.any():
             found = np.zeros((4, len(self), len(rules)))
-            limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+            limits = built & np.array([bool(ends_of(rule, self.columns)) for rule in rules])
             kinds = [limits, built & ~limits, ~built]
             near, form, others = ([rules[k] for k in np.flatnonzero(part)] for part in kinds)
             checks = [
@@ -305,7 +305,7 @@ class Posterior:
         """Scores of values (..., points, outputs) against limits on an output, in its unit."""
         output = output_of(rule, self.columns)
         value, scores = values[..., output], []
-        for end, upper in ends_of(rule):
+        for end, upper in ends_of(rule, self.columns):
             limit = at_points(end, self.columns, points, "bound")
             scores.append(limit - value if upper else value - limit)
         return known(np.min(scores, axis=0)) / self.scaling.output_sd[output]
@@ -377,7 +377,7 @@ class Posterior:
             return np.zeros(0, int)
         built = np.array([rule.label in built_in(self.network) for rule in rules])
         found = np.zeros(len(rules), int)
-        limits = built & np.array([bool(ends_of(rule)) for rule in rules])
+        limits = built & np.array([bool(ends_of(rule, self.columns)) for rule in rules])
         for place in np.flatnonzero(limits):
             rule, count = rules[place], self.points_for_mean(points, built=True)
             tried = sample(rule.sampling(self.columns), self.columns, count, 1)

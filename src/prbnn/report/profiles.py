@@ -16,8 +16,7 @@ from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.expressions import parse
-from prbnn.rules.regions import Region
-from prbnn.rules.values import AtLeast, AtMost, Between, Equals, OneOf, Outside
+from prbnn.rules.regions import in_region
 
 POINTS = 90
 BAND = 0.9
@@ -107,20 +106,6 @@ def profile(
     )
 
 
-def inside(region: Region, columns: Columns, rows: np.ndarray) -> np.ndarray:
-    """Which rows lie in a region; columns that a box does not name may be anything."""
-    if not region:
-        return np.ones(len(rows), bool)
-    boxes = []
-    for box in region:
-        held = np.ones(len(rows), bool)
-        for name, low, high in box.ranges:
-            values = rows[:, columns.index(name)]
-            held &= (values >= low) & (values <= high)
-        boxes.append(held)
-    return np.any(boxes, axis=0)
-
-
 def stated(rules: Sequence[Rule], name: str) -> list[tuple[float, float]]:
     """Different ranges of a column that regions of rules state, widest first."""
     found = {
@@ -146,30 +131,16 @@ def limits(
     """Lines (values, bound) of bounds that depend on the profile's column only, where they hold."""
     lines = []
     for rule in rules:
-        held = inside(rule.region, columns, way.rows)
+        held = in_region(rule.region, columns, way.rows, beyond=True)
         if not (about(rule, columns, output) and np.any(held)):
             continue
-        for bound in _bounds(rule):
+        for bound in (level for stated in rule.statements(columns) for level in stated.levels):
             if _depends_only_on(bound, columns, way.column):
                 # beyond the data a bound without a region may have no value, and no line then
                 with suppress(KnowledgeError):
                     line = at_points(bound, columns, way.rows[held], "bound")
                     lines.append((way.values[held], line))
     return lines
-
-
-def _bounds(rule: Rule) -> list[Any]:
-    match rule:
-        case AtLeast(bound=bound) | AtMost(bound=bound):
-            return [bound]
-        case Between(lower=lower, upper=upper):
-            return [lower, upper]
-        case Equals(value=value):
-            return [value]
-        case OneOf(intervals=intervals) | Outside(intervals=intervals):
-            return [end for pair in intervals for end in pair]
-        case _:
-            return []
 
 
 def _depends_only_on(bound: Any, columns: Columns, column: int) -> bool:

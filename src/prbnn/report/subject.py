@@ -14,7 +14,7 @@ from prbnn.errors import DataError, nearest
 from prbnn.fitting.result import History
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule, named
-from prbnn.rules.shape import Concave, Convex, CurvatureBetween, SlopeBetween, _Trend
+from prbnn.rules.statements import Curvature, Slope
 
 # more rows than this say nothing new about a model, and take long to judge
 MOST_ROWS = 10_000
@@ -160,14 +160,16 @@ class Subject:
         if not isinstance(output, str) or output not in self.output_names:
             return ""
         own = self.unit(output)
-        match rule:
-            case _Trend(over=None) | SlopeBetween():
-                return _per(own, self.unit(rule.column))
-            case Convex() | Concave() | CurvatureBetween():
-                along = self.unit(rule.column)
+        if rule.parts != (rule,):
+            return own
+        quantity = rule.statements(self.posterior.columns)[0].quantity
+        along = self.unit(str(quantity.column))
+        match quantity:
+            case Slope():
+                return _per(own, along)
+            case Curvature():
                 return _per(own, f"({along})²" if along else "")
-            case _:
-                return own
+        return own
 
     def number_of(self, place: int) -> int:
         """A row's number in the file."""

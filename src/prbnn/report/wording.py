@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 from prbnn.report.subject import Subject
 from prbnn.rules.base import Rule
-from prbnn.rules.own import Combined, Score
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SIGNS = (("<=", "≤"), (">=", "≥"), ("+-", "±"), (" * ", " · "))
@@ -80,11 +78,10 @@ def listed(names: list[str] | tuple[str, ...]) -> str:
 
 def rule_in_words(rule: Rule, subject: Subject) -> str:
     """What a rule says, with the output's own name."""
-    if not isinstance(rule, Score | Combined):
-        name = subject.output_names[0] if rule.of is None else rule.of
-        if isinstance(name, str) and name in subject.output_names:
-            rule = replace(rule, of=f"P({name})" if subject.classes else name)
-    return typeset(f"{rule.describe()}{rule.when}")
+    name = subject.output_names[0] if rule.of is None else rule.of
+    if not isinstance(name, str) or name not in subject.output_names:
+        return typeset(rule.in_words())
+    return typeset(rule.in_words(f"P({name})" if subject.classes else name))
 
 
 def typeset(text: str) -> str:

@@ -6,14 +6,19 @@ Limits of a value need no rule of their own: ``Between(980, 1040, of="altitude",
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.rules.base import Rule
+from prbnn.rules.statements import Change, Statement
 
 
 @dataclass(frozen=True)
 class Along(Rule):
     """What rules along time have in common: a variable of the trajectory."""
+
+    takes_of: ClassVar[bool] = False
 
     variable: str
 
@@ -42,6 +47,9 @@ class _Lagged(Along):
         _check_lag(self, self.lag)
         super().__post_init__()
 
+    def _change(self) -> Change:
+        return Change(self.variable, lag=self.lag, observed=self.observed)
+
     def _over(self) -> str:
         return f"over {self.lag} step{'s' if self.lag > 1 else ''}"
 
@@ -56,6 +64,9 @@ class Falls(_Lagged):
     'altitude falls over 3 steps'
     """
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(self._change(), (None, 0.0)),)
+
     def describe(self) -> str:
         return f"{self.variable} falls {self._over()}"
 
@@ -68,16 +79,19 @@ class Rises(_Lagged):
     'distance rises over 1 step'
     """
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(self._change(), (0.0, None)),)
+
     def describe(self) -> str:
         return f"{self.variable} rises {self._over()}"
 
 
 @dataclass(frozen=True)
 class RateBetween(Along):
-    """The change a step, taken over ``lag`` steps, stays in [lower, upper]; either may be None.
+    """The change per step, taken over ``lag`` steps, stays in [lower, upper]; either may be None.
 
     >>> RateBetween("speed", -3, 3).describe()
-    '-3 <= change of speed a step <= 3'
+    '-3 <= change of speed per step <= 3'
     """
 
     lower: float | None = None
@@ -99,10 +113,14 @@ class RateBetween(Along):
         _check_lag(self, self.lag)
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        change = Change(self.variable, lag=self.lag, observed=self.observed)
+        return (self.state(change, (self.lower, self.upper)),)
+
     def describe(self) -> str:
         low = "" if self.lower is None else f"{self.lower:g} <= "
         high = "" if self.upper is None else f" <= {self.upper:g}"
-        return f"{low}change of {self.variable} a step{high}"
+        return f"{low}change of {self.variable} per step{high}"
 
 
 @dataclass(frozen=True)
@@ -119,6 +137,10 @@ class Continues(Along):
         if not (is_number(self.within) and self.within > 0):
             raise KnowledgeError(f"Continues: within must be above 0, got {self.within!r}")
         super().__post_init__()
+
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        jump = Change(self.variable, "first", observed=True)
+        return (self.state(jump, (0.0, 0.0), give=self.within),)
 
     def describe(self) -> str:
         return f"{self.variable} goes on from where it was, +- {self.within:g}"

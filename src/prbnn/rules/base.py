@@ -1,6 +1,7 @@
 """What every rule has in common: a name, what it is about, where it holds and how binding it is.
 
-Rules are plain declarations without JAX in them: they print, compare, pickle and clone.
+Rules are plain declarations without JAX in them: they print, compare, pickle and clone. What a rule says
+is in its statements (`prbnn.rules.statements`); everything else reads those.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from prbnn.data.columns import Columns
 from prbnn.data.layout import At, listed
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.rules.regions import Region, Sampling, Where, region, settled, settled_where
+from prbnn.rules.statements import Quantity, Statement
 from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
 if TYPE_CHECKING:
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
     from prbnn.data.scaling import Scaling
     from prbnn.rules.scoring.bound import BoundRule
-
-# a number, text in the column names, or a callable of the rows
-Bound = float | str | Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +32,13 @@ class Rule:
     - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
       only output
     - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
-    - `at`: of sequences, the steps ahead it speaks of: "first", "last", a number or several; None
-      is every one
+    - `at`: for sequences, the steps ahead that the rule is about: "first", "last", a number or several;
+      None is every one
     - `margin`: how far inside its limit the rule is asked to stay while training
     """
+
+    # whether `of` may name an output; False where the rule names what it is about otherwise
+    takes_of: ClassVar[bool] = True
 
     name: str | None = None
     of: str | Callable[[Any, Any], Any] | None = None
@@ -66,19 +68,50 @@ class Rule:
 
     @property
     def when(self) -> str:
-        """The steps ahead it speaks of, in words."""
+        """The steps ahead that the rule is about, in words."""
         return "" if self.at is None else f" at {_steps_text(self.at)}"
 
     def describe(self) -> str:
         """The rule in words, without its region and strength."""
         raise NotImplementedError
 
+    def in_words(self, output: str | None = None) -> str:
+        """`describe` with the steps ahead; ``output`` is the name to use for what it is about."""
+        named = replace(self, of=output) if output is not None and self.takes_of else self
+        return f"{named.describe()}{named.when}"
+
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        """What the rule says, read against a table.
+
+        Several statements are about the same quantity and hold in different places.
+        """
+        raise NotImplementedError
+
+    def state(self, quantity: Quantity, *intervals: Any, **options: Any) -> Statement:
+        """A statement with the region and the strength of this rule, unless ``options`` say otherwise."""
+        stated: dict[str, Any] = {"region": self.region, "strength": self.strength, **options}
+        return Statement(quantity, intervals, **stated)
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        """The rules it consists of: itself, unless it combines several."""
+        return (self,)
+
+    @property
+    def each_weight(self) -> tuple[float, ...]:
+        """One weight per part."""
+        return (1.0,)
+
     def sampling(self, columns: Columns) -> Sampling:
-        """Which points of the inputs the rule must be tried at."""
-        return Sampling(self.region)
+        """Which points of the inputs the rule must be evaluated at."""
+        stated = self.statements(columns)
+        quantity = stated[0].quantity
+        place = tuple(box for statement in stated for box in statement.region)
+        before, after = quantity.reach
+        return Sampling(place, quantity.column, before=before, after=after)
 
     def soft(self, weight: float, power: float = 1.0) -> Self:
-        """A price of ``weight`` nats for each unit of mean violation."""
+        """A price of ``weight`` nats per unit of mean violation."""
         return replace(self, strength=Soft(weight, power))
 
     def in_prior(self, weight: float) -> Self:
@@ -90,7 +123,7 @@ class Rule:
         return replace(self, strength=Hard(tolerance))
 
     def probably(self, p: float, of: Literal["functions", "points"] = "functions") -> Self:
-        """A share of at least ``p`` of drawn functions (or of points) obeys."""
+        """A fraction of at least ``p`` of drawn functions (or of points) obeys the rule."""
         return replace(self, strength=Probable(p, of))
 
     def on_average(self, bound: float = 0.0) -> Self:
@@ -118,19 +151,6 @@ def _steps_text(at: At) -> str:
         return f"the {at} step"
     steps = listed(at)
     return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
-
-
-def bound_text(bound: object) -> str:
-    """A bound as a reader would write it.
-
-    >>> bound_text(0.5), bound_text("2*x")
-    ('0.5', '2*x')
-    """
-    if isinstance(bound, str):
-        return bound
-    if callable(bound):
-        return f"{getattr(bound, '__name__', 'callable')}(x)"
-    return f"{bound:g}"
 
 
 def check_bound(rule: Rule, bound: Any, what: str) -> None:

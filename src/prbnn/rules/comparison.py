@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, is_number
-from prbnn.rules.base import Bound, Rule, bound_text, check_bound
-from prbnn.rules.values import _subject
+from prbnn.rules.base import Rule, check_bound
+from prbnn.rules.statements import Bound, Difference, Negated, Statement, bound_text
+from prbnn.rules.values import subject_text
 
 Changes = Mapping[str, Bound]
 
@@ -66,11 +68,20 @@ class Compare(Rule):
         """The columns' values on the other side of the comparison."""
         return getattr(self, self.relation)
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        sides = tuple(self.set.items()), tuple(self.against.items())
+        quantity = Difference(self.of, self.at, first=sides[0], second=sides[1])
+        said = {"nonnegative": self.by, "ends": ("by", "by")}
+        if self.relation == "within":
+            return (self.state(quantity, (0.0, 0.0), give=self.by, **said),)
+        below = self.relation == "below"
+        limits = (None, Negated(self.by)) if below else (self.by, None)
+        return (self.state(quantity, limits, **said),)
+
     def describe(self) -> str:
         def side(changes: Changes) -> str:
             return ", ".join(f"{c}={bound_text(v)}" for c, v in changes.items()) or "the row itself"
 
         by = f" by {bound_text(self.by)}" if self.by else ""
-        return (
-            f"{_subject(self)} at {side(self.set)} {self.relation} that at {side(self.against)}{by}"
-        )
+        situations = f"at {side(self.set)} {self.relation} that at {side(self.against)}"
+        return f"{subject_text(self)} {situations}{by}"

@@ -9,14 +9,15 @@ import numpy as np
 from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError
 from prbnn.rules.expressions import ExpressionError, parse
+from prbnn.rules.statements import Changes, Negated
 
 
-class Rows(np.ndarray):
-    """Rows of inputs whose columns also answer to their names: ``x["age"]``."""
+class NamedRows(np.ndarray):
+    """NamedRows of inputs whose columns also answer to their names: ``x["age"]``."""
 
     names: tuple[str, ...]
 
-    def __new__(cls, values: np.ndarray, names: tuple[str, ...]) -> Rows:
+    def __new__(cls, values: np.ndarray, names: tuple[str, ...]) -> NamedRows:
         rows = np.asarray(values, np.float64).view(cls)
         rows.names = names
         return rows
@@ -38,11 +39,13 @@ def called(bound: Any, points: np.ndarray, names: tuple[str, ...]) -> np.ndarray
     import jax
 
     with jax.enable_x64(True):
-        return np.asarray(bound(Rows(points, names)))
+        return np.asarray(bound(NamedRows(points, names)))
 
 
 def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np.ndarray:
-    """One finite float64 value a point, or an error that says which bound and where."""
+    """One finite float64 value per point, or an error that says which bound and where."""
+    if isinstance(bound, Negated):
+        return -at_points(bound.bound, columns, points, what)
     if isinstance(bound, str):
         try:
             expression = parse(bound, columns.inputs)
@@ -59,7 +62,7 @@ def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np
         except Exception as error:
             raise KnowledgeError(
                 f"{what}: the callable failed on rows of {', '.join(columns.inputs)} "
-                f"({type(error).__name__}: {error}); it gets an array with one row a point, whose "
+                f"({type(error).__name__}: {error}); it gets an array with one row per point, whose "
                 "columns can be read as x['name']"
             ) from error
     else:
@@ -70,7 +73,7 @@ def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np
         raise KnowledgeError(f"{what}: expected numbers, got {values!r}") from None
     if values.size not in (1, len(points)):
         raise KnowledgeError(
-            f"{what}: expected one value a point ({len(points)}), got shape {values.shape}"
+            f"{what}: expected one value per point ({len(points)}), got shape {values.shape}"
         )
     values = np.broadcast_to(values.reshape(-1), (len(points),)).copy()
     wrong = np.flatnonzero(~np.isfinite(values))
@@ -81,6 +84,14 @@ def at_points(bound: Any, columns: Columns, points: np.ndarray, what: str) -> np
         )
         raise KnowledgeError(
             f"{what} is not finite at {len(wrong)} of {len(points)} points of the region, first at "
-            f"{place}; narrow `where` or mend the formula"
+            f"{place}; narrow `where` or fix the formula"
         )
     return values
+
+
+def changed(changes: Changes, columns: Columns, points: np.ndarray) -> np.ndarray:
+    """Points (user's units) with some columns set to other values, read at the points as they are."""
+    found = points.copy()
+    for column, value in changes:
+        found[:, columns.index(column)] = at_points(value, columns, points, f"value of {column}")
+    return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.rules.base import Rule
 from prbnn.rules.regions import Sampling
+from prbnn.rules.statements import Custom, Statement
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Score(Rule):
     >>> decay.label
     'decay'
     """
+
+    takes_of: ClassVar[bool] = False
 
     score: Callable[[Any, Any], Any]
     unit: float | None = None
@@ -46,6 +49,9 @@ class Score(Rule):
             raise KnowledgeError(f"Score: unit must be above 0, got {self.unit!r}")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(Custom(score=self.score, unit=self.unit), (0.0, None)),)
+
     def describe(self) -> str:
         return f"score {getattr(self.score, '__name__', 'callable')}"
 
@@ -60,6 +66,8 @@ class Combined(Rule):
     >>> Combined([AtLeast(0), Increasing("x")], weights=[1, 2]).describe()
     '1 * (output >= 0) + 2 * (output rises with x)'
     """
+
+    takes_of: ClassVar[bool] = False
 
     rules: Sequence[Rule]
     weights: Sequence[float] | None = None
@@ -90,15 +98,19 @@ class Combined(Rule):
 
     @property
     def each_weight(self) -> tuple[float, ...]:
-        """One weight a rule; all 1 where none were given."""
+        """One weight per rule; all 1 where none were given."""
         return tuple(self.weights) if self.weights is not None else (1.0,) * len(self.rules)
 
     @property
-    def parts(self) -> list[Rule]:
+    def parts(self) -> tuple[Rule, ...]:
         """The rules, each in the region of the whole where that is stated."""
         if self.where is None:
-            return list(self.rules)
-        return [replace(rule, where=self.where) for rule in self.rules]
+            return tuple(self.rules)
+        return tuple(replace(rule, where=self.where) for rule in self.rules)
+
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        """The statements of all parts."""
+        return tuple(stated for part in self.parts for stated in part.statements(columns))
 
     def sampling(self, columns: Columns) -> Sampling:
         """The first part that sweeps a column decides which one; steps are the longest asked for."""

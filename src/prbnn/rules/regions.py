@@ -12,6 +12,8 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError
 
 Interval = tuple[str, float, float]
+# two values that differ by less than this fraction of their size are equal
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,37 @@ def settled_where(where: Where) -> Where:
     return settled(where)
 
 
+def in_boxes(region: Region, columns: Columns, points: np.ndarray) -> np.ndarray:
+    """(points, boxes): which points are in which box of a region.
+
+    A region that is not stated is the range of the data.
+    """
+    boxes = region or (Sweep(full=True),)
+    held = np.ones((len(points), len(boxes)), bool)
+    for place, box in enumerate(boxes):
+        ranges = {column: (low, high) for column, low, high in box.ranges}
+        if box.full:
+            ranges = {**{column: columns.span(column) for column in columns.inputs}, **ranges}
+        for column, (low, high) in ranges.items():
+            values = points[:, columns.index(column)]
+            give = ROUNDING * max(abs(low), abs(high), high - low)
+            held[:, place] &= (values >= low - give) & (values <= high + give)
+    return held
+
+
+def in_region(
+    region: Region, columns: Columns, points: np.ndarray, *, beyond: bool = False
+) -> np.ndarray:
+    """(points,): which points are in a region.
+
+    With ``beyond``, columns that a box does not name may be anything; else a region that is not stated is
+    the range of the data.
+    """
+    if beyond:
+        region = tuple(Sweep(box.ranges) for box in region) or (Sweep(),)
+    return np.asarray(in_boxes(region, columns, points).any(axis=1))
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Which points a rule needs: its region, a column it must sweep, and the step it will take.
@@ -139,7 +172,7 @@ class Sampling:
         if self.column is None or self.before or self.after:
             return self
         if columns.values(columns.index(self.column)) is not None:
-            # a slope is tried between the values of a category, other rules only at them
+            # a slope is evaluated between the values of a category, other rules only at the values
             return self
         boxes = self.region or (Sweep(),)
         swept = len(columns.inputs) == 1 or all(
@@ -218,10 +251,10 @@ def swept(box: Sweep, sampling: Sampling, columns: Columns) -> Swept:
 def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> np.ndarray:
     """``count`` points of a region in the user's units, low-discrepancy, ends of ranges included."""
     boxes = sampling.region or (Sweep(),)
-    shares = np.diff(np.linspace(0, count, len(boxes) + 1).astype(int))
+    counts = np.diff(np.linspace(0, count, len(boxes) + 1).astype(int))
     parts = [
-        _sample_box(box, sampling, columns, int(share), seed + number)
-        for number, (box, share) in enumerate(zip(boxes, shares, strict=True))
+        _sample_box(box, sampling, columns, int(each), seed + number)
+        for number, (box, each) in enumerate(zip(boxes, counts, strict=True))
     ]
     points = np.concatenate(parts)
     # interleave the boxes, so that every block of consecutive points visits all of them
@@ -299,10 +332,10 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     rows = columns.distinct
     first = rows[generator.permutation(np.arange(count) % len(rows))]
     second = rows[generator.integers(len(rows), size=count)]
-    share = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
-    points = first + share * (second - first)
+    fraction = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
+    points = first + fraction * (second - first)
     if columns.layout is not None:
-        # what was not observed in the first is not in a mixture
+        # a mixture has no step observed that the first row has not
         points[:, -1] = first[:, -1]
     for name in columns.categories:
         index = columns.index(name)

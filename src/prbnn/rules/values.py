@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, is_number
-from prbnn.rules.base import Bound, Rule, bound_text, check_bound
+from prbnn.rules.base import Rule, check_bound
+from prbnn.rules.statements import Bound, Smooth, Statement, Value, bound_text
 
 
-def _subject(rule: Rule) -> str:
+def subject_text(rule: Rule) -> str:
+    """What a rule is about, as a reader would write it."""
     return "output" if rule.of is None else bound_text(rule.of)
 
 
@@ -27,8 +30,11 @@ class AtLeast(Rule):
         check_bound(self, self.bound, "bound")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(Value(self.of, self.at), (self.bound, None), ends=("bound", "bound")),)
+
     def describe(self) -> str:
-        return f"{_subject(self)} >= {bound_text(self.bound)}"
+        return f"{subject_text(self)} >= {bound_text(self.bound)}"
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,11 @@ class AtMost(Rule):
         check_bound(self, self.bound, "bound")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(Value(self.of, self.at), (None, self.bound), ends=("bound", "bound")),)
+
     def describe(self) -> str:
-        return f"{_subject(self)} <= {bound_text(self.bound)}"
+        return f"{subject_text(self)} <= {bound_text(self.bound)}"
 
 
 @dataclass(frozen=True)
@@ -65,15 +74,18 @@ class Between(Rule):
         check_bound(self, self.upper, "upper")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(Value(self.of, self.at), (self.lower, self.upper)),)
+
     def describe(self) -> str:
-        return f"{bound_text(self.lower)} <= {_subject(self)} <= {bound_text(self.upper)}"
+        return f"{bound_text(self.lower)} <= {subject_text(self)} <= {bound_text(self.upper)}"
 
 
 @dataclass(frozen=True)
 class Equals(Rule):
     """The output is ``value``, give or take ``within``: score = within - |r - value|.
 
-    ``within`` defaults to a hundredth of the target's standard deviation: no continuous posterior
+    ``within`` defaults to 1/100 of the target's standard deviation: no continuous posterior
     hits a value exactly.
 
     >>> Equals(0, within=0.1).describe()
@@ -89,9 +101,14 @@ class Equals(Rule):
             raise KnowledgeError(f"Equals: within must be above 0, got {self.within!r}")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        ends = (self.value, self.value)
+        quantity = Value(self.of, self.at)
+        return (self.state(quantity, ends, give=self.within, ends=("value", "value")),)
+
     def describe(self) -> str:
         give = "" if self.within is None else f" +- {self.within:g}"
-        return f"{_subject(self)} = {bound_text(self.value)}{give}"
+        return f"{subject_text(self)} = {bound_text(self.value)}{give}"
 
 
 def _intervals(rule: Rule, intervals: Sequence) -> None:
@@ -124,8 +141,11 @@ class OneOf(Rule):
         _intervals(self, self.intervals)
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        return (self.state(Value(self.of, self.at), *self.intervals, ends=("low end", "high end")),)
+
     def describe(self) -> str:
-        return f"{_subject(self)} in {_union(self.intervals)}"
+        return f"{subject_text(self)} in {_union(self.intervals)}"
 
 
 @dataclass(frozen=True)
@@ -151,5 +171,15 @@ class Outside(Rule):
             raise KnowledgeError(f"Outside: smooth is two numbers above 0, got {self.smooth!r}")
         super().__post_init__()
 
+    def statements(self, columns: Columns) -> tuple[Statement, ...]:
+        called = ("low end", "high end")
+        if self.smooth is None:
+            quantity = Value(self.of, self.at)
+            return (self.state(quantity, *self.intervals, avoid=True, ends=called),)
+        smooth = Smooth(
+            self.of, self.at, intervals=tuple(self.intervals), sharpness=tuple(self.smooth)
+        )
+        return (self.state(smooth, (0.0, None), ends=called),)
+
     def describe(self) -> str:
-        return f"{_subject(self)} not in {_union(self.intervals)}"
+        return f"{subject_text(self)} not in {_union(self.intervals)}"

@@ -13,7 +13,7 @@ from prbnn.data.encoded_table import EncodedTable, encode
 from prbnn.data.encoding import Missing
 from prbnn.data.files import read_file, with_path
 from prbnn.errors import DataError
-from prbnn.rules.conflicts.claims import inside
+from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
 from prbnn.runs.preparing import read_target
@@ -120,7 +120,7 @@ def watched(
     numbers = encode(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
     inputs, known, which = run.scored_rows()
-    alarm = anomaly.calibrate(
+    alarm = anomaly.calibrate_alarm(
         _surprise(run, inputs, known), _attainable(false_alarms, len(known), notes)
     )
     surprise = _surprise(run, numbers.values, target)
@@ -172,7 +172,7 @@ def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
             continue
         rows = breaks(lowest(score, axis=1), BROKEN)
         if rule.region:
-            rows &= inside(rule.region, posterior.columns, inputs).any(axis=1)
+            rows &= in_region(rule.region, posterior.columns, inputs)
         for row in np.flatnonzero(rows):
             broken[row].append(rule.label)
     return ["; ".join(names) for names in broken]

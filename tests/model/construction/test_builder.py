@@ -346,14 +346,14 @@ def test_trends_of_formulas(text: str, way: int | None) -> None:
 
 
 REFUSED = {
-    "Compare is not one of": [Compare({"load": 1}, above={"load": 0})],
-    "Equals is not one of": [Equals(0)],
+    "nor a trend (Increasing, Decreasing)": [Compare({"load": 1}, above={"load": 0})],
+    "neither limits of an output": [Equals(0)],
     "is not an output's name": [AtLeast(0, of="y**2")],
     "leave margin out": [AtLeast(0, margin=0.1)],
     "of 40 rows lie outside its region": [Increasing("dose", where={"load": 1})],
     "constant along dose everywhere": [Increasing("dose"), Decreasing("dose")],
     "a straight line along dose everywhere": [Convex("dose"), Concave("dose")],
-    "asks for the other bend": [Convex("dose"), Concave("temp")],
+    "asks for the opposite curvature": [Convex("dose"), Concave("temp")],
     "an upper limit would break": [Convex("dose"), AtMost(9)],
     "a lower limit would break": [Concave("dose"), Between(0, 9)],
     "its limit moves with dose": [Convex("dose"), AtLeast("dose")],

@@ -105,7 +105,9 @@ def test_a_step_that_float32_cannot_resolve_is_refused_and_the_least_one_told(ki
     posterior = lines(DRAWS, kind=kind)
     with pytest.raises(KnowledgeError, match="rule 'r': .*cannot be resolved.*float32") as error:
         posterior.bind([make(tried)], 8)
-    least = float(re.search(r"give \w+=([\d.e-]+) or more", str(error.value))[1])
+    least = float(
+        re.search(r"(?:give \w+=|take a step of )([\d.e-]+) or more", str(error.value))[1]
+    )
     posterior.bind([make(least)], 8)
     with pytest.raises(KnowledgeError, match="cannot be resolved"):
         posterior.bind([make(0.8 * least)], 8)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array
 from scipy.optimize import brentq
 
+from prbnn.certify.enclosures.rounding import magnitude
 from prbnn.model.networks import ACTIVATIONS
 
 # beyond this no derivative of a smooth activation has an extremum that float64 could see
@@ -101,7 +102,7 @@ def range_of(
         inside = (low <= place + 1e-9) & (place - 1e-9 <= high)
         least = jnp.where(inside, jnp.minimum(least, value), least)
         greatest = jnp.where(inside, jnp.maximum(greatest, value), greatest)
-    give = rounding * (1 + jnp.maximum(jnp.abs(least), jnp.abs(greatest)))
+    give = rounding * (1 + magnitude(least, greatest))
     return least - give, greatest + give
 
 
@@ -141,7 +142,7 @@ def line(
     steep = (values[-1] - values[0]) / jnp.where(width > 0, width, 1.0)
     slope = jnp.where(width > 1e-6, steep, 0.0)
     away = values - slope * places
-    size = jnp.abs(slope) * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    size = jnp.abs(slope) * magnitude(low, high)
     bend = largest(activation, order + 2) * (width / PIECES) ** 2 / 8
     give = bend + rounding * (1 + size + jnp.max(jnp.abs(values), axis=0))
     # a slope of 0 over a narrow interval: what the curve may rise between two neighbours

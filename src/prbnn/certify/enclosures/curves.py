@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from prbnn.certify.enclosures import forms
-from prbnn.certify.enclosures.forms import OWN, TINY, Form
+from prbnn.certify.enclosures.forms import Form
+from prbnn.certify.enclosures.rounding import OWN, TINY, magnitude
 
 # libm in float64 is a few units off
 ROUND = 8 * OWN
@@ -73,7 +74,7 @@ def curve(one: Form, found: Curve) -> Form:
             jnp.where((low <= place) & (place <= high), found.function(jnp.asarray(place)), ends[0])
         )
     least, most = jnp.min(jnp.stack(ends), 0), jnp.max(jnp.stack(ends), 0)
-    give = ROUND * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
+    give = ROUND * magnitude(least, most) + TINY
     least, most = least - give, most + give
     low, high = jnp.where(bounded, low, 1.0), jnp.where(bounded, high, 1.0)
     width = high - low
@@ -89,7 +90,7 @@ def curve(one: Form, found: Curve) -> Form:
         places.append(jnp.clip(settled, low, high))
     away = jnp.stack([found.function(z) - slope * z for z in places])
     size = jnp.max(jnp.abs(jnp.stack([found.function(z) for z in places])), 0)
-    give = ROUND * (size + jnp.abs(slope) * jnp.maximum(jnp.abs(low), jnp.abs(high))) + TINY
+    give = ROUND * (size + jnp.abs(slope) * magnitude(low, high)) + TINY
     line = forms.along(one, slope, jnp.min(away, 0) - give, jnp.max(away, 0) + give, least, most)
     nothing = forms.interval(
         jnp.where(inside, least, -jnp.inf), jnp.where(inside, most, jnp.inf), one.directions

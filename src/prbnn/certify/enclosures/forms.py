@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-DOUBLE = 2.0**-53
-OWN = 16 * DOUBLE
-# below this a product may have been flushed to nothing
-TINY = 1e-300
+from prbnn.certify.enclosures.rounding import DOUBLE, OWN, TINY, magnitude
 
 
 class Form(eqx.Module):
@@ -44,7 +42,7 @@ class Form(eqx.Module):
     @property
     def size(self) -> Array:
         """No value is larger; infinite where nothing is known."""
-        return jnp.maximum(jnp.abs(self.least), jnp.abs(self.most))
+        return magnitude(self.least, self.most)
 
     @property
     def lost(self) -> Array:
@@ -60,13 +58,13 @@ class Form(eqx.Module):
     @property
     def terms(self) -> Array:
         """The size of the line's terms, which rounding is a share of."""
-        return jnp.sum(jnp.abs(self.slope), -1) + jnp.maximum(jnp.abs(self.low), jnp.abs(self.high))
+        return jnp.sum(jnp.abs(self.slope), -1) + magnitude(self.low, self.high)
 
 
 def form(slope: Array, low: Array, high: Array, least: Array, most: Array) -> Form:
     """Put a line and an interval together, each made tighter by the other."""
     reach = jnp.sum(jnp.abs(slope), -1)
-    give = OWN * (slope.shape[-1] + 2) * (reach + jnp.maximum(jnp.abs(low), jnp.abs(high))) + TINY
+    give = OWN * (slope.shape[-1] + 2) * (reach + magnitude(low, high)) + TINY
     by_line = low - reach - give, high + reach + give
     # a line that is not finite says nothing
     known = jnp.isfinite(by_line[0]) & jnp.isfinite(by_line[1])
@@ -102,6 +100,21 @@ def constant(value: Array, directions: int) -> Form:
     return interval(value, value, directions)
 
 
+def box(low: Array, high: Array, swept: np.ndarray | None = None) -> Form:
+    """The inputs themselves over the box [low, high], (inputs,).
+
+    Directions are the inputs at the positions ``swept`` (all of them if None); the box has no width in
+    the others. There is one direction, without a slope, where none is swept.
+    """
+    swept = np.arange(low.size) if swept is None else swept
+    centre, radius = 0.5 * (low + high), 0.5 * (high - low)
+    slope = jnp.zeros((low.size, max(1, swept.size)))
+    slope = slope.at[swept, np.arange(swept.size)].set(radius[swept])
+    # the centre and the radius are rounded, and must still reach both ends
+    give = 4 * DOUBLE * (jnp.abs(low) + jnp.abs(high))
+    return form(slope, centre - give, centre + give, low, high)
+
+
 def add(one: Form, other: Form, sign: float = 1.0) -> Form:
     """one + other, or one - other."""
     parts = (other.low, other.high, other.least, other.most)
@@ -122,7 +135,7 @@ def scale(one: Form, factor: Array) -> Form:
     low, high = _ordered(one.low * factor, one.high * factor)
     least, most = _ordered(one.least * factor, one.most * factor)
     give = OWN * one.terms * jnp.abs(factor) + TINY
-    reach = OWN * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
+    reach = OWN * magnitude(least, most) + TINY
     return form(one.slope * factor[..., None], low - give, high + give, least - reach, most + reach)
 
 
@@ -160,7 +173,7 @@ def times(one: Form, other: Form) -> Form:
     low_one, high_one = _ordered(one.low * there, one.high * there)
     low_other, high_other = _ordered(other.low * here, other.high * here)
     give = 2 * OWN * (one.terms * jnp.abs(there) + other.terms * jnp.abs(here) + room) + TINY
-    reach = OWN * jnp.maximum(jnp.abs(least), jnp.abs(most)) + TINY
+    reach = OWN * magnitude(least, most) + TINY
     reach = jnp.where(jnp.isfinite(reach), reach, 0.0)
     return form(
         one.slope * there[..., None] + other.slope * here[..., None],
@@ -194,7 +207,7 @@ def square(one: Form) -> Form:
 def along(one: Form, slope: Array, low: Array, high: Array, least: Array, most: Array) -> Form:
     """f(one), where slope y + low <= f(y) <= slope y + high and least <= f(y) <= most."""
     line = scale(one, slope)
-    give = OWN * (line.terms + jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    give = OWN * (line.terms + magnitude(low, high))
     return form(line.slope, line.low + low - give, line.high + high + give, least, most)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.certify.enclosures import forms, layered
-from prbnn.certify.enclosures.forms import DOUBLE, Form
-from prbnn.certify.enclosures.layers import Chain, chain_of
+from prbnn.certify.enclosures.chain import Chain, chain_of
+from prbnn.certify.enclosures.rounding import DOUBLE
 from prbnn.errors import KnowledgeError, NotEnclosedError, nearest
 from prbnn.posterior.draws import Posterior
 
@@ -124,31 +124,22 @@ def _outward(values: np.ndarray, side: int) -> np.ndarray:
     return np.nextafter(values + side * 8 * DOUBLE * np.abs(values), side * np.inf)
 
 
-def box_form(low: Array, high: Array) -> Form:
-    """The inputs themselves over a box; directions are the inputs."""
-    centre, radius = 0.5 * (low + high), 0.5 * (high - low)
-    # the centre and the radius are rounded, and must still reach both ends
-    give = 4 * DOUBLE * (jnp.abs(low) + jnp.abs(high))
-    return forms.form(jnp.diag(radius), centre - give, centre + give, low, high)
-
-
 @eqx.filter_jit
 def _all(chain: Chain, low: Array, high: Array, column: int, order: int) -> tuple[Array, Array]:
     """(draws, boxes, outputs): every draw on every box."""
 
-    def box(network: layered.Network, low: Array, high: Array) -> tuple[Array, Array]:
-        x = layered.entering(box_form(low, high), chain.precision)
+    def box(network: Chain, low: Array, high: Array) -> tuple[Array, Array]:
+        x = layered.entering(forms.box(low, high), chain.precision)
         layers = layered.hidden(network, x)
         if order == 0:
             found = layered.values(network, x, layers)
         else:
             direction = jnp.zeros(chain.inputs).at[column].set(1.0)
-            derive = layered.rates if order == 1 else layered.bends
+            derive = layered.rates if order == 1 else layered.curvatures
             found = derive(network, x, direction, layers)
         return found.least, found.most
 
-    def draw(parts: tuple) -> tuple[Array, Array]:
-        network = layered.Network(*parts, chain.activation, chain.precision)
+    def draw(network: Chain) -> tuple[Array, Array]:
         return jax.vmap(lambda a, b: box(network, a, b))(low, high)
 
-    return jax.lax.map(draw, (chain.weights, chain.biases))
+    return jax.lax.map(draw, chain)

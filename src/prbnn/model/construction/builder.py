@@ -17,13 +17,12 @@ from prbnn.model.construction.built import Construction, Limit
 from prbnn.model.construction.shaped import CONVEX_ACTIVATIONS, RISING_ACTIVATIONS, Shape
 from prbnn.model.likelihoods import Categorical, Likelihood
 from prbnn.model.networks import MLP, Network
-from prbnn.rules.base import Rule
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.expressions import Expression, ExpressionError, parse
-from prbnn.rules.shape import Concave, Convex, Decreasing, Increasing
+from prbnn.rules.regions import in_region
+from prbnn.rules.statements import Curvature, Slope, Statement, Step, Value
 from prbnn.rules.strengths import Hard
-from prbnn.rules.values import AtLeast, AtMost, Between
 
-BUILT = (AtLeast, AtMost, Between, Increasing, Decreasing, Convex, Concave)
 INSTEAD = 'leave enforce="construction" out'
 
 
@@ -57,10 +56,11 @@ def _refused(rule: Rule, why: str) -> KnowledgeError:
 
 def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
     """What a rule must be, whatever the others are."""
-    if not isinstance(rule, BUILT):
-        known = ", ".join(kind.__name__ for kind in BUILT)
+    if not (ends_of(rule, columns) or _shaped(rule, columns)):
         raise _refused(
-            rule, f"{type(rule).__name__} is not one of {known}; make it soft, or {INSTEAD}"
+            rule,
+            "it is neither limits of an output (AtLeast, AtMost, Between), nor a trend (Increasing, "
+            f"Decreasing), nor a curvature (Convex, Concave); make it soft, or {INSTEAD}",
         )
     if columns.layout is not None:
         raise _refused(rule, f"these are sequences; {INSTEAD}")
@@ -72,12 +72,37 @@ def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
         raise _refused(rule, f"it holds exactly, without a margin; leave margin out, or {INSTEAD}")
     if isinstance(likelihood, Categorical):
         raise _refused(rule, f"the classes share their probabilities; {INSTEAD}")
-    if not likelihood.scales_targets and not isinstance(rule, Increasing | Decreasing):
+    if not likelihood.scales_targets and not _is_trend(rule, columns):
         raise _refused(
             rule,
             f"of {type(likelihood).__name__} only trends can be built, since the network's output is "
             f"not what the rule speaks of; {INSTEAD}",
         )
+
+
+def _stated(rule: Rule, columns: Columns) -> Statement | None:
+    """What a rule says, where that is one statement."""
+    try:
+        statements = rule.statements(columns)
+    except KnowledgeError as error:
+        raise error.named(rule.label) from None
+    return statements[0] if len(statements) == 1 else None
+
+
+def _shaped(rule: Rule, columns: Columns) -> bool:
+    """Whether a rule is a trend or a curvature without limits of its own."""
+    stated = _stated(rule, columns)
+    shapes = Slope | Step | Curvature
+    return stated is not None and isinstance(stated.quantity, shapes) and stated.direction != 0
+
+
+def _is_trend(rule: Rule, columns: Columns) -> bool:
+    stated = _stated(rule, columns)
+    return _shaped(rule, columns) and stated is not None and not _is_curved(stated)
+
+
+def _is_curved(stated: Statement) -> bool:
+    return isinstance(stated.quantity, Curvature)
 
 
 def output_of(rule: Rule, columns: Columns) -> int:
@@ -93,66 +118,57 @@ def output_of(rule: Rule, columns: Columns) -> int:
 def _shape(
     place: int, rules: Sequence[Rule], columns: Columns, likelihood: Likelihood
 ) -> Shape | None:
-    """Directions and bends of one output; those that contradict each other raise."""
+    """Directions and curvatures of one output; those that contradict each other raise."""
     width = len(columns.inputs)
     ways: dict[int, tuple[int, Rule]] = {}
-    bends: dict[int, tuple[int, Rule]] = {}
-    for rule in rules:
-        if not isinstance(rule, Increasing | Decreasing | Convex | Concave):
-            continue
-        if output_of(rule, columns) != place:
-            continue
-        index = _index(rule, columns)
-        found = ways if isinstance(rule, Increasing | Decreasing) else bends
-        sign = 1 if isinstance(rule, Increasing | Convex) else -1
-        before, other = found.setdefault(index, (sign, rule))
-        if before != sign:
+    curved: dict[int, tuple[int, Rule]] = {}
+    for rule in _the(rules, columns, place):
+        stated = rule.statements(columns)[0]
+        index = _index(rule, stated, columns)
+        found = curved if _is_curved(stated) else ways
+        before, other = found.setdefault(index, (stated.direction, rule))
+        if before != stated.direction:
+            what = "a straight line" if _is_curved(stated) else "constant"
             raise _refused(
-                rule, f"with {other.label!r}, the output would be {_neither(rule)} everywhere"
+                rule,
+                f"with {other.label!r}, the output would be {what} along {stated.quantity.column} "
+                "everywhere",
             )
-    signs = {sign for sign, _ in bends.values()}
+    signs = {sign for sign, _ in curved.values()}
     if len(signs) > 1:
-        first, second = (next(r for s, r in bends.values() if s == sign) for sign in (1, -1))
+        first, second = (next(r for s, r in curved.values() if s == sign) for sign in (1, -1))
         raise _refused(
-            second, f"{first.label!r} asks for the other bend of the same output; {INSTEAD}"
+            second, f"{first.label!r} asks for the opposite curvature of the same output; {INSTEAD}"
         )
-    if not ways and not bends:
+    if not ways and not curved:
         return None
     return Shape(
         tuple(ways[k][0] if k in ways else 0 for k in range(width)),
-        tuple(k in bends for k in range(width)),
+        tuple(k in curved for k in range(width)),
         signs.pop() if signs else 0,
     )
 
 
-def _neither(rule: Rule) -> str:
-    what = "constant" if isinstance(rule, Increasing | Decreasing) else "a straight line"
-    return f"{what} along {getattr(rule, 'column', '')}"
+def _index(rule: Rule, stated: Statement, columns: Columns) -> int:
+    with naming(rule):
+        return columns.index(str(stated.quantity.column))
 
 
-def _index(rule: Any, columns: Columns) -> int:
-    try:
-        return columns.index(rule.column)
-    except KnowledgeError as error:
-        raise KnowledgeError(f"rule {rule.label!r}: {error}") from None
-
-
-def ends_of(rule: Rule) -> list[tuple[Any, bool]]:
-    """The ends of a rule on values, and whether each is an upper one."""
-    match rule:
-        case AtLeast():
-            return [(rule.bound, False)]
-        case AtMost():
-            return [(rule.bound, True)]
-        case Between():
-            return [(rule.lower, False), (rule.upper, True)]
-    return []
+def ends_of(rule: Rule, columns: Columns) -> list[tuple[Any, bool]]:
+    """The ends of a rule on values that are limits, and whether each is an upper one."""
+    stated = _stated(rule, columns)
+    if stated is None or not isinstance(stated.quantity, Value) or stated.avoid:
+        return []
+    if stated.give != 0.0 or len(stated.intervals) != 1:
+        return []
+    sides = zip(stated.intervals[0], (False, True), strict=True)
+    return [(end, upper) for end, upper in sides if end is not None]
 
 
 def _limits(rule: Rule, columns: Columns) -> list[Limit]:
     """The ends that depend on the inputs."""
     found = []
-    for end, upper in ends_of(rule):
+    for end, upper in ends_of(rule, columns):
         formula = read_end(rule, end, columns)
         if isinstance(formula, Expression) or callable(formula):
             found.append(Limit(rule.label, output_of(rule, columns), upper, formula))
@@ -176,7 +192,7 @@ def _check_network(plan: Construction, rules: Sequence[Rule], columns: Columns) 
     """Shapes need to know a network's layers and activation."""
     network = plan.network
     for rule in rules:
-        if not isinstance(rule, Increasing | Decreasing | Convex | Concave):
+        if not _shaped(rule, columns):
             continue
         if not isinstance(network, MLP):
             raise _refused(rule, f"shapes need network=MLP(...), got {network!r}; or {INSTEAD}")
@@ -195,16 +211,16 @@ def _check_together(plan: Construction, rules: Sequence[Rule], columns: Columns)
     for rule in rules:
         place = output_of(rule, columns)
         shape = plan.shapes[place]
-        ends = ends_of(rule)
+        ends = ends_of(rule, columns)
         if shape is None or not ends:
             continue
-        bent = _the(rules, columns, place, Convex | Concave)
+        curved = [r for r in _the(rules, columns, place) if _is_curved(r.statements(columns)[0])]
         for _, upper in ends:
             if shape.bend == (1 if upper else -1):
                 kind, end = ("convex", "an upper") if upper else ("concave", "a lower")
                 raise _refused(
                     rule,
-                    f"{end} limit would break {bent[0].label!r}: everywhere, a {kind} function that is "
+                    f"{end} limit would break {curved[0].label!r}: everywhere, a {kind} function that is "
                     f"not constant passes any; make one of the two soft, or {INSTEAD}",
                 )
         for limit in plan.limits:
@@ -216,30 +232,32 @@ def _check_limit(
     rule: Rule, limit: Limit, plan: Construction, rules: Sequence[Rule], columns: Columns
 ) -> None:
     """A limit that moves with a column must move as the output may."""
-    for other in _the(rules, columns, limit.output, Increasing | Decreasing | Convex | Concave):
-        way = limit.trend(other.column)
+    for other in _the(rules, columns, limit.output):
+        stated = other.statements(columns)[0]
+        column, wanted = str(stated.quantity.column), stated.direction
+        way = limit.trend(column)
         if way == 0:
             continue
-        if isinstance(other, Convex | Concave):
+        if _is_curved(stated):
             raise _refused(
                 rule,
-                f"its limit moves with {other.column}, which {other.label!r} bends; make one of the "
-                f"two soft, or {INSTEAD}",
+                f"its limit moves with {column}, along which {other.label!r} asks for a curvature; make "
+                f"one of the two soft, or {INSTEAD}",
             )
-        wanted = 1 if isinstance(other, Increasing) else -1
         if way != wanted:
             seen = "may not" if way is None else "does not"
             verb = "rise" if wanted == 1 else "fall"
             raise _refused(
                 rule,
-                f"its limit {seen} {verb} with {other.column}, as {other.label!r} asks of the output; "
+                f"its limit {seen} {verb} with {column}, as {other.label!r} asks of the output; "
                 f"state a limit that does (sums, and log, exp, sqrt and the like of them, are "
                 f"understood), make one of the two soft, or {INSTEAD}",
             )
 
 
-def _the(rules: Sequence[Rule], columns: Columns, place: int, kinds: Any) -> list[Any]:
-    return [rule for rule in rules if isinstance(rule, kinds) and output_of(rule, columns) == place]
+def _the(rules: Sequence[Rule], columns: Columns, place: int) -> list[Rule]:
+    """The rules on the shape of one output."""
+    return [rule for rule in rules if _shaped(rule, columns) and output_of(rule, columns) == place]
 
 
 def check_region(rules: Sequence[Rule], rows: np.ndarray, columns: Columns) -> None:
@@ -247,16 +265,10 @@ def check_region(rules: Sequence[Rule], rows: np.ndarray, columns: Columns) -> N
     for rule in rules:
         if not rule.region:
             continue
-        inside = np.zeros(len(rows), bool)
-        for box in rule.region:
-            within = np.ones(len(rows), bool)
-            for name, low, high in box.ranges:
-                values = rows[:, columns.index(name)]
-                within &= (values >= low) & (values <= high)
-            inside |= within
-        if not inside.all():
+        outside = ~in_region(rule.region, columns, rows, beyond=True)
+        if outside.any():
             raise _refused(
                 rule,
-                f"it would hold everywhere, and {int(np.sum(~inside))} of {len(rows)} rows lie outside "
+                f"it would hold everywhere, and {int(np.sum(outside))} of {len(rows)} rows lie outside "
                 f"its region; leave `where` out if it holds for them too, or {INSTEAD}",
             )

@@ -40,7 +40,7 @@ def with_numbers(
     for rule in rules:
         if rule.label not in plan.met:
             continue
-        for end, above in ends_of(rule):
+        for end, above in ends_of(rule, columns):
             place = output_of(rule, columns)
             number = read_end(rule, end, columns)
             if isinstance(number, Expression) or callable(number):

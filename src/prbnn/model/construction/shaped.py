@@ -17,12 +17,11 @@ import math
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.model.networks import ACTIVATIONS, BIAS_REACH
+from prbnn.model.networks import ACTIVATIONS, BIAS_REACH, uniform_blocks, weight_reach
 
 # gelu and rbf fall somewhere; tanh and sigmoid bend both ways
 RISING_ACTIVATIONS = ("relu", "tanh", "sigmoid", "softplus")
@@ -157,13 +156,10 @@ def build_shaped(key: Array, shape: Shape, hidden: tuple[int, ...], activation: 
         bent, trend, free = (width * bool(part) for part in (ways, shape.trends, shape.free))
     last = (1, (1,) * bent + ways + (1,) * trend + (0,) * free)
     plan = [*streams["free"], *streams["rising"], *streams["bent"], last]
-    sizes = [width * (len(signs) + 1) for width, signs in plan]
-    # one call for all layers: every call to the generator costs compilation time
-    numbers = jax.random.uniform(key, (sum(sizes),), minval=-1.0, maxval=1.0)
+    blocks = uniform_blocks(key, [(width, len(signs) + 1) for width, signs in plan])
     layers = []
-    for (width, signs), block in zip(plan, jnp.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
-        block = block.reshape(width, len(signs) + 1)
-        weight = block[:, :-1] * math.sqrt(3 / len(signs))
+    for (_, signs), block in zip(plan, blocks, strict=True):
+        weight = block[:, :-1] * weight_reach(len(signs))
         layers.append(Signed(weight, block[:, -1] * BIAS_REACH, signs))
     layers[-1] = eqx.tree_at(lambda layer: layer.bias, layers[-1], jnp.zeros(1))
     ends = np.cumsum([len(streams[name]) for name in streams])

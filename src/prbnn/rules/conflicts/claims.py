@@ -1,199 +1,124 @@
 """What rules claim about a function at a point, as intervals that can be laid side by side.
 
-A claim restricts one *quantity*: a value, a slope, a bend, a change over a step, or a change in time.
+A claim restricts one quantity of a statement: a value, a slope, a curvature, a difference over a step,
+or a change in time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prbnn.data.columns import Columns
-from prbnn.errors import KnowledgeError
-from prbnn.rules import along_time as sequence
-from prbnn.rules import own, shape
-from prbnn.rules import values as bounds
-from prbnn.rules.base import Bound, Rule, naming
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.evaluation import at_points
-from prbnn.rules.expressions import ExpressionError, parse
-from prbnn.rules.regions import Region, Sweep
-
-ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """Something about the function that has one value a point.
-
-    ``subject`` is an output, a text or a callable; ``step`` the step ahead, of sequences.
-    """
-
-    kind: Literal["value", "slope", "bend", "change", "rate"]
-    subject: Any
-    step: int = 0
-    column: str | None = None
-    width: float | None = None
-
-    def __str__(self) -> str:
-        name = self.subject if isinstance(self.subject, str) else "the quantity"
-        if self.kind == "value":
-            return name
-        if self.kind == "rate":
-            return f"change of {name} over {self.width:g} step(s)"
-        over = f" over {self.width:g}" if self.kind == "change" else ""
-        return f"{self.kind} of {name} along {self.column}{over}"
+from prbnn.rules.regions import ROUNDING, Region, in_region
+from prbnn.rules.spread import spread_of
+from prbnn.rules.statements import (
+    Bound,
+    Change,
+    Curvature,
+    Ends,
+    Quantity,
+    Slope,
+    Statement,
+    Step,
+    Subject,
+    Value,
+)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """In a region, a quantity lies in one of some intervals; an end that is None is endless.
+    """In a region, a quantity lies in one of some intervals; an end that is None is no limit.
 
-    Intervals are widened by ``give``. Of a bend, only points at least ``spacing`` apart are bound.
+    ``quantity`` names its subject, and of sequences one step ahead. Intervals are widened by ``give``.
+    Of a curvature, only points at least ``spacing`` apart are bound.
     """
 
     quantity: Quantity
-    intervals: tuple[tuple[Bound | None, Bound | None], ...]
+    intervals: tuple[Ends, ...]
     region: Region
-    give: float = 0.0
+    give: Bound = 0.0
     spacing: float = 0.0
 
     def allowed(self, columns: Columns, points: np.ndarray) -> np.ndarray:
-        """(points, intervals, 2): ends of the intervals; endless where the claim does not hold."""
+        """(points, intervals, 2): ends of the intervals; infinite where the claim does not hold."""
         ends = np.empty((len(points), len(self.intervals), 2))
         ends[..., 0], ends[..., 1] = -np.inf, np.inf
-        here = inside(self.region, columns, points).any(axis=1)
+        here = in_region(self.region, columns, points)
+        give = at_points(self.give, columns, points[here], "give") if here.any() else 0.0
         for place, (lower, upper) in enumerate(self.intervals):
             if lower is not None and here.any():
                 values = at_points(lower, columns, points[here], "lower end")
-                ends[here, place, 0] = values - self.give
+                ends[here, place, 0] = values - give
             if upper is not None and here.any():
                 values = at_points(upper, columns, points[here], "upper end")
-                ends[here, place, 1] = values + self.give
+                ends[here, place, 1] = values + give
         return ends
-
-
-def inside(region: Region, columns: Columns, points: np.ndarray) -> np.ndarray:
-    """(points, boxes): which points are in which box of a region.
-
-    A region that is not stated is the range of the data.
-    """
-    boxes = region or (Sweep(full=True),)
-    held = np.ones((len(points), len(boxes)), bool)
-    for place, box in enumerate(boxes):
-        ranges = {column: (low, high) for column, low, high in box.ranges}
-        if box.full:
-            ranges = {**{column: columns.span(column) for column in columns.inputs}, **ranges}
-        for column, (low, high) in ranges.items():
-            values = points[:, columns.index(column)]
-            give = ROUNDING * max(abs(low), abs(high), high - low)
-            held[:, place] &= (values >= low - give) & (values <= high + give)
-    return held
 
 
 def claims_of(rule: Rule, columns: Columns) -> list[Claim]:
     """What a rule claims; nothing for comparisons and scores, which speak of a whole function."""
-    if isinstance(rule, own.Combined):
-        return [claim for part in rule.parts for claim in claims_of(part, columns)]
-    if isinstance(rule, sequence.Along):
-        return _along(rule)
     with naming(rule):
         return [
-            Claim(quantity, intervals, rule.region, _give(rule, columns), _spacing(rule, columns))
-            for step in steps_of(rule, columns)
-            for quantity, intervals in _said(rule, subject_of(rule, columns), step)
+            claim
+            for part in rule.parts
+            for statement in part.statements(columns)
+            for claim in _claims(statement, columns)
         ]
 
 
-def subject_of(rule: Rule, columns: Columns) -> Any:
-    """What a rule is about; the only output may be named or not."""
-    if rule.of is None and len(columns.subjects) == 1:
+def _claims(statement: Statement, columns: Columns) -> Iterator[Claim]:
+    quantity = statement.quantity
+    if not isinstance(quantity, Value | Slope | Curvature | Step | Change):
+        return
+    spacing = 0.0
+    if isinstance(quantity, Curvature):
+        # claims about curvatures over different steps are claims about one quantity
+        quantity, spacing = replace(quantity, step=0.0), quantity.step
+    if isinstance(quantity, Change) and quantity.at is None:
+        # whether the last observed step counts or not, it is the same change
+        quantity = replace(quantity, observed=False)
+    if statement.avoid:
+        unions = [((None, low), (high, None)) for low, high in statement.intervals]
+    else:
+        unions = [statement.intervals]
+    about = subject_of(quantity, columns)
+    give = statement.give
+    if give is None:
+        give = spread_of(about, columns) / 100
+    for step in (0,) if isinstance(quantity, Change) else steps_of(quantity, columns):
+        one = replace(quantity, of=about, at=step or quantity.at)
+        for intervals in unions:
+            yield Claim(one, intervals, statement.region, give, spacing)
+
+
+def quantity_text(quantity: Quantity) -> str:
+    """A quantity as a message names it."""
+    name = quantity.of if isinstance(quantity.of, str) else "the quantity"
+    match quantity:
+        case Value():
+            return name
+        case Change():
+            return f"change of {name} over {quantity.lag} step(s)"
+        case Step():
+            return f"change of {name} along {quantity.column} over {quantity.step:g}"
+    return f"{quantity.kind} of {name} along {quantity.column}"
+
+
+def subject_of(quantity: Quantity, columns: Columns) -> Subject:
+    """What a quantity is of; the only output may be named or not."""
+    if quantity.of is None and len(columns.subjects) == 1:
         return columns.subjects[0]
-    return rule.of
+    return quantity.of
 
 
-def steps_of(rule: Rule, columns: Columns) -> tuple[int, ...]:
-    """The steps ahead a rule speaks of; 0 where there is no time."""
-    return (0,) if columns.layout is None else columns.layout.steps(rule.at)
-
-
-def _said(rule: Any, subject: Any, step: int) -> Iterator[tuple[Quantity, tuple]]:
-    def along(kind: Literal["slope", "bend", "change"], width: float | None = None) -> Quantity:
-        return Quantity(kind, subject, step, rule.column, width)
-
-    value = Quantity("value", subject, step)
-    match rule:
-        case bounds.AtLeast():
-            yield value, ((rule.bound, None),)
-        case bounds.AtMost():
-            yield value, ((None, rule.bound),)
-        case bounds.Between():
-            yield value, ((rule.lower, rule.upper),)
-        case bounds.Equals():
-            yield value, ((rule.value, rule.value),)
-        case bounds.OneOf():
-            yield value, tuple(rule.intervals)
-        case bounds.Outside(smooth=None):
-            for low, high in rule.intervals:
-                yield value, ((None, low), (high, None))
-        case shape.Increasing() | shape.Decreasing():
-            quantity = along("slope") if rule.over is None else along("change", rule.over)
-            rises = isinstance(rule, shape.Increasing)
-            yield quantity, ((0.0, None) if rises else (None, 0.0),)
-        case shape.SlopeBetween():
-            yield along("slope"), ((rule.lower, rule.upper),)
-        case shape.Convex():
-            yield along("bend"), ((0.0, None),)
-        case shape.Concave():
-            yield along("bend"), ((None, 0.0),)
-        case shape.CurvatureBetween():
-            yield along("bend"), ((rule.lower, rule.upper),)
-
-
-def _along(rule: Any) -> list[Claim]:
-    ends: dict[type, Any] = {
-        sequence.Falls: lambda: (None, 0.0),
-        sequence.Rises: lambda: (0.0, None),
-        sequence.RateBetween: lambda: (rule.lower, rule.upper),
-    }
-    if type(rule) not in ends:
-        return []
-    quantity = Quantity("rate", rule.variable, width=rule.lag)
-    return [Claim(quantity, (ends[type(rule)](),), rule.region)]
-
-
-def _give(rule: Rule, columns: Columns) -> float:
-    """How far beside its value `Equals` may be."""
-    if not isinstance(rule, bounds.Equals):
-        return 0.0
-    if rule.within is not None:
-        return rule.within
-    return spread_of(subject_of(rule, columns), columns) / 100
-
-
-def _spacing(rule: Rule, columns: Columns) -> float:
-    bends = shape.Convex | shape.Concave | shape.CurvatureBetween
-    return shape.bend_step(rule, columns) if isinstance(rule, bends) else 0.0
-
-
-def spread_of(subject: Any, columns: Columns) -> float:
-    """Standard deviation in the data of what a rule is about; endless where it cannot be told."""
-    if not isinstance(subject, str):
-        return np.inf
-    if columns.layout is not None and subject in columns.subjects:
-        return float(np.std(columns.targets[:, np.array(columns.layout.positions(subject))]))
-    outputs = dict(zip(columns.outputs, columns.targets.T, strict=True))
-    table = {**dict(zip(columns.inputs, columns.rows.T, strict=True)), **outputs}
-    try:
-        values = (
-            outputs[subject] if subject in outputs else parse(subject, tuple(table)).evaluate(table)
-        )
-    except ExpressionError as error:
-        raise KnowledgeError(f"of={subject!r}: {error}") from None
-    spread = float(np.std(values))
-    return spread if np.isfinite(spread) else np.inf
+def steps_of(quantity: Quantity, columns: Columns) -> tuple[int, ...]:
+    """The steps ahead of a quantity; 0 where there is no time."""
+    return (0,) if columns.layout is None else columns.layout.steps(quantity.at)
 
 
 def meet(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -10,24 +10,21 @@ import numpy as np
 
 from prbnn.data.columns import Columns
 from prbnn.rules.base import Rule, named, naming
-from prbnn.rules.comparison import Compare
 from prbnn.rules.conflicts.claims import (
-    ROUNDING,
     Claim,
-    Quantity,
     claims_of,
     gaps,
     have_common,
+    quantity_text,
     subject_of,
 )
 from prbnn.rules.conflicts.webs import Program, web
 from prbnn.rules.evaluation import at_points
-from prbnn.rules.own import Combined
-from prbnn.rules.regions import Sampling, Sweep, sample, swept
+from prbnn.rules.regions import ROUNDING, Sampling, Sweep, sample, swept
+from prbnn.rules.statements import Quantity, Slope, Smooth, Value
 from prbnn.rules.strengths import Hard, OnAverage, Probable
-from prbnn.rules.values import Equals
 
-POINTS, ROWS_A_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
+POINTS, ROWS_PER_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
 REGIONS_PER_BOX = 4
 
 
@@ -54,7 +51,7 @@ class Conflict:
 def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     """Every smallest set of rules found that no function can obey, contradictions first.
 
-    Values, slopes and bends are compared at points of the regions; what bounds, slopes and
+    Values, slopes and curvatures are compared at points of the regions; what bounds, slopes and
     comparisons force upon each other along a column is a linear program. Means (``on_average`` and
     tolerances) are compared by twos, over the same region. Only points are looked at, so a conflict
     in a small corner can be missed; scores of one's own are left out.
@@ -76,7 +73,7 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
                 swept(box, Sampling(rule.region), columns)
             for column in _moved([rule], columns):
                 columns.index(column)
-    binding = [rule for rule in listed if _share(rule) is not None]
+    binding = [rule for rule in listed if _fraction(rule) is not None]
     found = _search(binding, columns)
     involved = {name for conflict in found for name in conflict.rules}
     rest = [rule for rule in listed if rule.label not in involved]
@@ -88,8 +85,8 @@ def conflicts(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
     return sorted(found, key=lambda conflict: not conflict.contradiction)
 
 
-def _share(rule: Rule) -> float | None:
-    """The least share of functions that obeys, where the strength promises one above a half."""
+def _fraction(rule: Rule) -> float | None:
+    """The least fraction of functions that obeys, where the strength promises one above a half."""
     match rule.strength:
         case Hard(tolerance=tolerance) if not tolerance:
             return 1.0
@@ -99,9 +96,9 @@ def _share(rule: Rule) -> float | None:
 
 
 def _contradict(rules: Sequence[Rule]) -> bool:
-    """Whether some function would have to obey all of them: shares above 1 - 1/n have one in common."""
-    shares = [_share(rule) for rule in rules]
-    return sum(1 - share if share else 1.0 for share in shares) < 1
+    """Whether some function would have to obey all: fractions above 1 - 1/n have one in common."""
+    fractions = [_fraction(rule) for rule in rules]
+    return sum(1 - fraction if fraction else 1.0 for fraction in fractions) < 1
 
 
 def _search(rules: Sequence[Rule], columns: Columns) -> list[Conflict]:
@@ -145,7 +142,7 @@ def _at_points(
                 for k in places
                 for union in allowed[k]
             ]
-            yield places, place, f"at {_shown(place)} {quantity}: {', '.join(asked)}"
+            yield places, place, f"at {_shown(place)} {quantity_text(quantity)}: {', '.join(asked)}"
 
 
 def _apart(allowed: Mapping[int, list[np.ndarray]]) -> Iterator[tuple[int, ...]]:
@@ -213,11 +210,11 @@ def _of_means(rules: Sequence[Rule], columns: Columns) -> Iterator[Conflict]:
                 continue
         with naming(rule):
             claims = claims_of(rule, columns)
-            if len(claims) != 1 or claims[0].quantity.kind not in ("value", "slope"):
+            if len(claims) != 1 or not isinstance(claims[0].quantity, Value | Slope):
                 continue
             (claim,) = claims
             ends = [end for end in claim.intervals[0] if end is not None]
-            if isinstance(rule, Equals) or len(claim.intervals) > 1 or len(ends) != 1:
+            if claim.give != 0.0 or len(claim.intervals) > 1 or len(ends) != 1:
                 continue
             sampling = rule.sampling(columns).shared(columns)
             limit = at_points(ends[0], columns, sample(sampling, columns, POINTS), "bound").mean()
@@ -229,8 +226,8 @@ def _of_means(rules: Sequence[Rule], columns: Columns) -> Iterator[Conflict]:
                 lower, upper = (first, second) if first[1] > 0 else (second, first)
                 if lower[2] - upper[2] > ROUNDING * max(abs(lower[2]), abs(upper[2])):
                     asked = (
-                        f"the mean of {quantity}: {lower[0].label!r} asks for at least {lower[2]:g}, "
-                        f"{upper[0].label!r} for at most {upper[2]:g}"
+                        f"the mean of {quantity_text(quantity)}: {lower[0].label!r} asks for at "
+                        f"least {lower[2]:g}, {upper[0].label!r} for at most {upper[2]:g}"
                     )
                     yield Conflict((first[0].label, second[0].label), asked, {}, True)
 
@@ -245,56 +242,62 @@ def _along_lines(
 
     ``found`` is read as it grows: what is known to clash is not searched for again.
     """
+    values = _on_values(rules, columns)
     for column in _moved(rules, columns):
-        rows = np.concatenate(list(_points(rules, columns, column, ROWS_A_REGION)))
+        rows = np.concatenate(list(_points(rules, columns, column, ROWS_PER_REGION)))
         # along one input every row is the same line
         rows[:, columns.index(column)] = rows[0, columns.index(column)]
         rows = rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
         for row in rows[:: max(1, len(rows) // MOST_WEBS)]:
-            for places in _clashes(web(rules, columns, column, row), rules, found):
+            for places in _clashes(web(rules, columns, column, row), values, found):
                 others = dict(zip(columns.inputs, map(float, row), strict=True))
                 del others[column]
                 there = f" at {_shown(others)}" if others else ""
-                subject = subject_of(rules[places[0]], columns)
+                first = rules[places[0]].statements(columns)[0]
+                subject = subject_of(first.quantity, columns)
                 name = subject if isinstance(subject, str) else "the output"
                 yield places, others, f"along {column}{there} no {name} meets them all"
 
 
 def _clashes(
-    program: Program, rules: Sequence[Rule], found: Collection[frozenset[int]]
+    program: Program, values: Collection[int], found: Collection[frozenset[int]]
 ) -> Iterator[tuple[int, ...]]:
-    """Smallest sets without a solution: once one is found, without each of its rules in turn."""
+    """Smallest sets without a solution: once one is found, without each of its rules in turn.
+
+    ``values`` are the rules on values. They are left out last, so that two bounds that
+    clash are named alone.
+    """
     waiting = [frozenset(program.rules)]
-    for tried in range(MOST_TRIES):
-        if tried >= len(waiting):
+    for number in range(MOST_TRIES):
+        if number >= len(waiting):
             return
-        held = sorted(waiting[tried], key=lambda place: (_is_value(rules[place]), place))
+        held = sorted(waiting[number], key=lambda place: (place in values, place))
         if program.feasible(held):
             continue
         again = next((k for k in found if k <= {*held} and not program.feasible(k)), None)
         places = tuple(sorted(again)) if again else program.smallest(held)
         yield places
-        fewer = [waiting[tried] - {place} for place in places]
+        fewer = [waiting[number] - {place} for place in places]
         waiting += [some for some in dict.fromkeys(fewer) if some not in waiting]
 
 
-def _is_value(rule: Rule) -> bool:
-    """Rules on values are left out last, so that two bounds that clash are named alone."""
-    return type(rule).__name__ in ("AtLeast", "AtMost", "Between", "Equals", "OneOf", "Outside")
+def _on_values(rules: Sequence[Rule], columns: Columns) -> set[int]:
+    return {
+        place
+        for place, rule in enumerate(rules)
+        if rule.parts == (rule,)
+        and all(isinstance(s.quantity, Value | Smooth) for s in rule.statements(columns))
+    }
 
 
 def _moved(rules: Sequence[Rule], columns: Columns) -> list[str]:
     """Columns along which some rule compares the function with itself."""
-    found: dict[str, None] = {}
-    for rule in rules:
-        for part in rule.parts if isinstance(rule, Combined) else [rule]:
-            if isinstance(part, Compare):
-                found |= dict.fromkeys([*part.set, *part.against])
-            found |= {
-                claim.quantity.column: None
-                for claim in claims_of(part, columns)
-                if claim.quantity.column is not None
-            }
+    found = {
+        column: None
+        for rule in rules
+        for statement in rule.statements(columns)
+        for column in statement.quantity.columns
+    }
     return list(found)
 
 

@@ -15,18 +15,16 @@ import numpy as np
 
 from prbnn.data.columns import Columns
 from prbnn.rules.base import Rule, naming
-from prbnn.rules.comparison import Compare
 from prbnn.rules.conflicts.claims import (
-    ROUNDING,
     Claim,
     claims_of,
-    inside,
-    spread_of,
     steps_of,
     subject_of,
 )
-from prbnn.rules.evaluation import at_points
-from prbnn.rules.own import Combined
+from prbnn.rules.evaluation import changed
+from prbnn.rules.regions import ROUNDING, in_boxes, in_region
+from prbnn.rules.spread import spread_of
+from prbnn.rules.statements import Curvature, Custom, Difference, Slope, Statement, Step, Value
 
 GRID, LONGEST_CHAIN, ON_THE_WAY = 17, 20, 5
 # what the solver may leave unmet, in standard deviations of the output
@@ -83,7 +81,7 @@ class Program:
     def smallest(self, rules: Collection[int]) -> tuple[int, ...]:
         """Rules that have no solution together, of which none can be left out.
 
-        Left out are the first that can be. Half of those left are tried at a time: what can be left out
+        Left out are the first that can be. Half of those left are removed at a time: what can be left out
         together can be left out one by one, and most rules of many are bystanders.
         """
         kept, waiting = list(rules), [list(rules)]
@@ -102,36 +100,32 @@ def web(rules: Sequence[Rule], columns: Columns, column: str, row: np.ndarray) -
     """What rules ask of values along ``column`` through ``row``, and where comparisons lead to."""
     line = np.repeat(row[None], len(grid := _grid(rules, columns, column)), axis=0)
     line[:, columns.index(column)] = grid
-    subjects = {subject_of(part, columns) for rule in rules for part in _parts(rule)}
-    program = Program({subject: _unit(subject, columns) for subject in subjects})
+    units: dict[Any, float] = {}
     points = [line]
-    pairs: list[tuple[int, Compare, np.ndarray, np.ndarray]] = []
+    pairs: list[tuple[int, Statement, np.ndarray, np.ndarray]] = []
     for place, rule in enumerate(rules):
-        for part in _parts(rule):
-            if not isinstance(part, Compare):
-                continue
-            with naming(rule):
-                here = line[inside(part.region, columns, line).any(axis=1)]
-                first, second = (_changed(c, columns, here) for c in (part.set, part.against))
-            points += [first, second]
-            pairs.append((place, part, first, second))
+        with naming(rule):
+            for statement in rule.statements(columns):
+                quantity = statement.quantity
+                if not isinstance(quantity, Custom):
+                    subject = subject_of(quantity, columns)
+                    units.setdefault(subject, spread_of(subject, columns))
+                if isinstance(quantity, Difference):
+                    here = line[in_region(statement.region, columns, line)]
+                    first, second = (
+                        changed(c, columns, here) for c in (quantity.first, quantity.second)
+                    )
+                    points += [first, second]
+                    pairs.append((place, statement, first, second))
+    program = Program(units)
     every = {_key(point): point for point in np.concatenate(points)}
-    for place, rule, first, second in pairs:
-        _compare(program, place, rule, columns, first, second)
+    for place, statement, first, second in pairs:
+        _compare(program, place, statement, columns, first, second)
     for place, rule in enumerate(rules):
         with naming(rule):
             for claim in claims_of(rule, columns):
                 _claim(program, place, claim, columns, every)
     return program
-
-
-def _parts(rule: Rule) -> list[Rule]:
-    return rule.parts if isinstance(rule, Combined) else [rule]
-
-
-def _unit(subject: Any, columns: Columns) -> float:
-    spread = spread_of(subject, columns)
-    return spread if 0 < spread < np.inf else 1.0
 
 
 def _grid(rules: Sequence[Rule], columns: Columns, column: str) -> np.ndarray:
@@ -151,9 +145,9 @@ def _grid(rules: Sequence[Rule], columns: Columns, column: str) -> np.ndarray:
         ranges = [(start, end) for start, end in ranges if start == end]
     values = [np.linspace(low, high, GRID) if seen is None else seen, np.ravel(ranges)]
     for quantity in {claim.quantity for rule in rules for claim in claims_of(rule, columns)}:
-        if quantity.kind == "change" and quantity.column == column and quantity.width:
+        if isinstance(quantity, Step) and quantity.column == column:
             # several steps at once where steps are short: what holds for one adds up
-            width = quantity.width * max(1, int((high - low) / quantity.width / LONGEST_CHAIN))
+            width = quantity.step * max(1, int((high - low) / quantity.step / LONGEST_CHAIN))
             for start in {low, *np.ravel(ranges)}:
                 first = start - width * np.floor((start - low) / width + ROUNDING)
                 values.append(np.arange(first, high + ROUNDING * (high - low), width))
@@ -165,13 +159,6 @@ def _apart(values: np.ndarray, span: float) -> np.ndarray:
     return values[np.concatenate([[True], np.diff(values) > ROUNDING * max(span, ROUNDING)])]
 
 
-def _changed(changes: Mapping[str, Any], columns: Columns, points: np.ndarray) -> np.ndarray:
-    changed = points.copy()
-    for column, value in changes.items():
-        changed[:, columns.index(column)] = at_points(value, columns, points, f"value of {column}")
-    return changed
-
-
 def _key(point: np.ndarray) -> Key:
     """A point as a name: equal up to rounding, whichever way it was computed."""
     return tuple(float(f"{value:.9g}") + 0.0 for value in point)
@@ -180,37 +167,43 @@ def _key(point: np.ndarray) -> Key:
 def _compare(
     program: Program,
     place: int,
-    rule: Compare,
+    statement: Statement,
     columns: Columns,
     first: np.ndarray,
     second: np.ndarray,
 ) -> None:
-    subject = subject_of(rule, columns)
-    # text is not below 0 anywhere: as 0 it claims less than it says, and accuses nobody wrongly
-    by = rule.by if isinstance(rule.by, int | float) else 0.0
-    most = by if isinstance(rule.by, int | float) else np.inf
-    lower, upper = {"below": (-np.inf, -by), "above": (by, np.inf), "within": (-most, most)}[
-        rule.relation
-    ]
-    for step in steps_of(rule, columns):
+    quantity = statement.quantity
+    subject = subject_of(quantity, columns)
+    lower, upper = statement.limits
+    if (lower, upper) == (None, None):
+        # a bound in text is not below 0 anywhere; counted as 0, it claims less than it says
+        low, high = statement.intervals[0]
+        lower, upper = (
+            (None, None)
+            if low is not None and high is not None
+            else (None if low is None else 0.0, None if high is None else 0.0)
+        )
+    ends = -np.inf if lower is None else lower, np.inf if upper is None else upper
+    for step in steps_of(quantity, columns):
         for left, right in zip(first, second, strict=True):
-            ends = (subject, step, _key(left)), (subject, step, _key(right))
-            if ends[0] != ends[1]:
-                program.add({ends[0]: 1.0, ends[1]: -1.0}, lower, upper, place)
+            names = (subject, step, _key(left)), (subject, step, _key(right))
+            if names[0] != names[1]:
+                program.add({names[0]: 1.0, names[1]: -1.0}, *ends, place)
 
 
 def _claim(
     program: Program, place: int, claim: Claim, columns: Columns, points: Mapping[Key, np.ndarray]
 ) -> None:
     quantity = claim.quantity
-    names = [(quantity.subject, quantity.step, key) for key in points]
+    step = quantity.at if columns.layout is not None else 0
+    names = [(quantity.of, step, key) for key in points]
     every = np.array(list(points.values()))
-    if quantity.kind == "value":
+    if isinstance(quantity, Value):
         for name, (lower, upper) in zip(names, _hull(claim, columns, every), strict=True):
             program.add({name: 1.0}, lower, upper, place)
     elif quantity.column is not None:
         index = columns.index(quantity.column)
-        boxes = inside(claim.region, columns, every)
+        boxes = in_boxes(claim.region, columns, every)
         chosen = [
             tuple(line[list(stretch)])
             for line in _lines(list(points), every[:, index], index)
@@ -232,8 +225,8 @@ def _limits(
     if not chosen:
         return np.zeros((0, 2))
     first, last = (every[[stretch[end] for stretch in chosen]] for end in (0, -1))
-    share = np.linspace(0, 1, ON_THE_WAY)[:, None, None]
-    points = (first + share * (last - first)).reshape(-1, every.shape[1])
+    way = np.linspace(0, 1, ON_THE_WAY)[:, None, None]
+    points = (first + way * (last - first)).reshape(-1, every.shape[1])
     limits = _hull(claim, columns, points).reshape(ON_THE_WAY, len(chosen), 2)
     return np.stack([limits[..., 0].min(axis=0), limits[..., 1].max(axis=0)], axis=1)
 
@@ -254,19 +247,19 @@ def _lines(keys: Sequence[Key], values: np.ndarray, index: int) -> Iterator[np.n
 
 def _stretches(claim: Claim, x: np.ndarray) -> Iterator[tuple[int, ...]]:
     """Which points of a line a claim binds together."""
-    match claim.quantity.kind:
-        case "slope":
+    match claim.quantity:
+        case Slope():
             yield from ((k, k + 1) for k in range(len(x) - 1))
-        case "bend":
+        case Curvature():
             apart = claim.spacing * (1 - ROUNDING)
             for k in range(1, len(x) - 1):
                 before = np.flatnonzero(x <= x[k] - apart)
                 after = np.flatnonzero(x >= x[k] + apart)
                 if len(before) and len(after):
                     yield int(before[-1]), k, int(after[0])
-        case "change":
+        case Step(step=step):
             for first in range(len(x)):
-                times = (x[first + 1 :] - x[first]) / claim.quantity.width
+                times = (x[first + 1 :] - x[first]) / step
                 whole = np.abs(times - np.round(times)) < ROUNDING * np.maximum(1, times)
                 whole &= np.round(times) >= 1
                 yield from ((first, first + 1 + int(k)) for k in np.flatnonzero(whole))
@@ -274,11 +267,13 @@ def _stretches(claim: Claim, x: np.ndarray) -> Iterator[tuple[int, ...]]:
 
 def _factors(claim: Claim, x: np.ndarray) -> tuple[list[float], float]:
     """Coefficients of the values, and what the claim's limits are multiplied by."""
-    if claim.quantity.kind == "slope":
-        return [-1.0, 1.0], x[1] - x[0]
-    if claim.quantity.kind == "change":
-        return [-1.0, 1.0], 1.0
+    match claim.quantity:
+        case Slope():
+            return [-1.0, 1.0], x[1] - x[0]
+        case Step(step=step):
+            # what holds for one step adds up over several
+            return [-1.0, 1.0], float(np.round((x[1] - x[0]) / step))
     before, after = x[1] - x[0], x[2] - x[1]
     # twice the divided difference, times a size that keeps the coefficients near 1
-    share = after / (before + after)
-    return [share, -1.0, 1 - share], before * after / 2
+    fraction = after / (before + after)
+    return [fraction, -1.0, 1 - fraction], before * after / 2

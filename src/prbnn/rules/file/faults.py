@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from prbnn.errors import KnowledgeError, nearest, shortened
 from prbnn.rules.file.grammar import KINDS, FileModel
-from prbnn.rules.file.parts import STRENGTHS, Comparison, LimitsAlong, LimitsOf
+from prbnn.rules.file.parts import STRENGTHS, Model
 
 Path = tuple[str | int, ...]
 
@@ -20,7 +20,7 @@ _NEEDED = {
     "too_long": "needs a pair [low, high], got {input}",
     "too_short": "needs a pair [low, high], got {input}",
     "missing": "is missing",
-    "strength": "is hard, {{hard: tolerance}}, {{soft: weight}}, {{probably: share}}, "
+    "strength": "is hard, {{hard: tolerance}}, {{soft: weight}}, {{probably: fraction}}, "
     "{{on_average: bound}} or {{in_prior: weight}}, got {input}",
     "list_type": "needs a list, got {input}",
     "dict_type": "needs a mapping of columns, such as {{x: 1}}, got {input}",
@@ -28,11 +28,11 @@ _NEEDED = {
     "bool_type": "is true or false, got {input}",
     "literal_error": "is {expected}, got {input}",
 }
-_PARTS = {
-    "slope": LimitsAlong,
-    "curvature": LimitsAlong,
-    "rate": LimitsOf,
-    "compare": Comparison,
+# keys whose value is a mapping of its own, and what that may hold
+_PARTS: dict[str, type[BaseModel]] = {
+    kind: part
+    for kind, entry in KINDS.items()
+    if isinstance(part := entry.model_fields[kind].annotation, type) and issubclass(part, Model)
 }
 
 
@@ -60,7 +60,7 @@ def faults_of(error: ValidationError) -> list[Fault]:
     """Every mistake that pydantic found, in this library's words."""
     faults = [_fault(found) for found in error.errors()]
     hints = " ".join(fault.reason for fault in faults)
-    # a misspelt key is told once, and not as missing, too
+    # a misspelt key is reported once, and not as missing, too
     return [
         fault
         for fault in faults

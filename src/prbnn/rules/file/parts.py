@@ -53,8 +53,15 @@ class Limits(Model):
         return self.between or (self.at_least, self.at_most)
 
 
+def limits(lower: Any, upper: Any) -> dict[str, Any]:
+    """`Limits` as a mapping; None is no limit."""
+    if lower is not None and upper is not None:
+        return {"between": [lower, upper]}
+    return {"at_least": lower} if upper is None else {"at_most": upper}
+
+
 class LimitsAlong(Limits):
-    """Limits of a slope or a bend along a column."""
+    """Limits of a slope or a curvature along a column."""
 
     along: Text
 
@@ -83,7 +90,7 @@ class StrengthModel(Model):
 
 
 class SoftStrength(StrengthModel):
-    """A price for each unit of violation, in nats."""
+    """A price per unit of violation, in nats."""
 
     soft: Number
     power: Number = 1.0
@@ -102,7 +109,7 @@ class HardStrength(StrengthModel):
 
 
 class ProbableStrength(StrengthModel):
-    """At least this share of drawn functions, or of points, obeys."""
+    """At least this fraction of drawn functions, or of points, obeys."""
 
     probably: Number
     of: Literal["functions", "points"] = "functions"

@@ -9,12 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from prbnn.errors import KnowledgeError, is_number
-from prbnn.rules import along_time as sequence
-from prbnn.rules import comparison, own, shape
-from prbnn.rules import values as bounds
-from prbnn.rules.base import Rule
+from prbnn.rules.base import Rule, naming
 from prbnn.rules.file.faults import Fault, GrammarError, faults_of
-from prbnn.rules.file.grammar import AnyEntry
+from prbnn.rules.file.grammar import AnyEntry, entry_of
 from prbnn.rules.regions import Sweep
 from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft, Strength
 
@@ -28,8 +25,8 @@ def to_plain(rule: Rule) -> dict[str, Any]:
     >>> to_plain(Increasing("sun", where={"sun": (0, 1200)}, name="more sun").soft(10))
     {'name': 'more sun', 'increasing': 'sun', 'where': {'sun': [0, 1200]}, 'strength': {'soft': 10}}
     """
-    try:
-        said = _said(rule)
+    with naming(rule):
+        said = {key: _plain(value, key) for key, value in entry_of(rule).said(rule).items()}
         common = {
             "of": _plain(rule.of, "of"),
             "where": None if rule.where is None else _where(rule.where),
@@ -38,8 +35,6 @@ def to_plain(rule: Rule) -> dict[str, Any]:
             "strength": None if rule.strength == Hard() else _strength(rule.strength),
             "because": rule.because,
         }
-    except KnowledgeError as error:
-        raise error.named(rule.label) from None
     return _given(name=rule.name, **said, **common)
 
 
@@ -72,6 +67,8 @@ def _plain(value: Any, what: str) -> Any:
         return int(value)
     if is_number(value):
         return float(value)
+    if isinstance(value, Rule):
+        return to_plain(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(part, what) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -105,65 +102,3 @@ def _strength(strength: Strength) -> Any:
         case OnAverage(bound=bound):
             plain = {"on_average": bound}
     return _given(**_plain(plain, "strength"))
-
-
-def _said(rule: Rule) -> dict[str, Any]:
-    """The kind of a rule, and the options that it alone has."""
-    match rule:
-        case bounds.AtLeast():
-            said = {"at_least": rule.bound}
-        case bounds.AtMost():
-            said = {"at_most": rule.bound}
-        case bounds.Between():
-            said = {"between": [rule.lower, rule.upper]}
-        case bounds.Equals():
-            said = {"equals": rule.value, "within": rule.within}
-        case bounds.OneOf():
-            said = {"one_of": rule.intervals}
-        case bounds.Outside():
-            said = {"outside": rule.intervals, "smooth": rule.smooth}
-        case shape.Increasing():
-            said = {"increasing": rule.column, "over": rule.over}
-        case shape.Decreasing():
-            said = {"decreasing": rule.column, "over": rule.over}
-        case shape.SlopeBetween():
-            said = {"slope": {"along": rule.column, **_limits(rule)}}
-        case shape.Convex():
-            said = {"convex": rule.column, "step": rule.step}
-        case shape.Concave():
-            said = {"concave": rule.column, "step": rule.step}
-        case shape.CurvatureBetween():
-            said = {"curvature": {"along": rule.column, **_limits(rule)}, "step": rule.step}
-        case comparison.Compare():
-            said = {"compare": _comparison(rule)}
-        case sequence.Falls():
-            said = {"falls": rule.variable, **_lag(rule)}
-        case sequence.Rises():
-            said = {"rises": rule.variable, **_lag(rule)}
-        case sequence.RateBetween():
-            said = {"rate": {"of": rule.variable, **_limits(rule)}, **_lag(rule)}
-        case sequence.Continues():
-            said = {"continues": rule.variable, "within": rule.within}
-        case own.Combined():
-            said = {"combined": [to_plain(part) for part in rule.rules], "weights": rule.weights}
-        case _:
-            raise KnowledgeError(
-                f"a {type(rule).__name__} is a callable, and callables live in Python only; a file "
-                "holds rules in numbers and text"
-            )
-    return {key: _plain(value, key) for key, value in said.items()}
-
-
-def _limits(rule: Any) -> dict[str, Any]:
-    if rule.lower is not None and rule.upper is not None:
-        return {"between": [rule.lower, rule.upper]}
-    return _given(at_least=rule.lower, at_most=rule.upper)
-
-
-def _lag(rule: Any) -> dict[str, Any]:
-    return _given(lag=None if rule.lag == 1 else rule.lag, observed=rule.observed or None)
-
-
-def _comparison(rule: comparison.Compare) -> dict[str, Any]:
-    by = {"by": rule.by} if rule.by else {}
-    return {"set": rule.set, "is": rule.relation, "against": rule.against, **by}

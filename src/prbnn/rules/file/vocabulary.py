@@ -37,6 +37,14 @@ def _number(value: Any) -> float:
     return value
 
 
+def _number_or_pair(value: Any) -> float | tuple[float, float]:
+    if not isinstance(value, list | tuple):
+        return _number(value)
+    if len(value) != 2:
+        raise ValueError(f"needs a number or a pair [low, high], got {_got(value)}")
+    return _number(value[0]), _number(value[1])
+
+
 def _formula(value: Any) -> float | str:
     if not isinstance(value, str):
         if not _finite(value):
@@ -116,6 +124,9 @@ class FullBox(TypedDict):
 Region = TypeAliasType("Region", Ranges | FullBox | list[Ranges | FullBox])
 
 Number = Annotated[float, PlainValidator(_number, json_schema_input_type=float)]
+NumberOrPair = Annotated[
+    Any, PlainValidator(_number_or_pair, json_schema_input_type=float | tuple[float, float])
+]
 Formula = Annotated[Any, PlainValidator(_formula, json_schema_input_type=float | str)]
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
 Whole = Annotated[int, PlainValidator(_whole, json_schema_input_type=int)]

@@ -1,12 +1,12 @@
 """Rules that cannot bite are refused: what they ask for is less than what a check can tell.
 
-A strict rule (for every draw, or for a share of them) counts as broken beyond `CHECK_TOLERANCE` of its
+A strict rule (for every draw, or for a fraction of them) counts as broken beyond `CHECK_TOLERANCE` of its
 unit. Limits closer to each other than that would be called obeyed by functions that are outside.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, NotKeptError
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
+from prbnn.rules.statements import Curvature, Quantity, Step
 from prbnn.rules.strengths import Kind
-from prbnn.rules.values import Outside
 
 if TYPE_CHECKING:
     from prbnn.data.scaling import Scaling
@@ -26,49 +26,56 @@ STRICT = (Kind.HARD, Kind.FUNCTIONS, Kind.POINTS)
 
 def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling) -> None:
     """Refuse a strict rule where functions that break it cannot be told from those that obey."""
-    if rule.strength.kind not in STRICT:
+    if rule.strength.kind not in STRICT or rule.parts != (rule,):
         return
     unit = float(bound.unit)
     tolerance = CHECK_TOLERANCE * unit
-    lower, upper = bound.known.get("lower"), bound.known.get("upper")
-    if lower is not None and upper is not None and bound.in_units:
+    for statement, limits in zip(rule.statements(columns), bound.known["limits"], strict=True):
+        lower, upper = limits.get("intervals", (limits.get("lower"), limits.get("upper")))
+        if lower is None or upper is None:
+            continue
         half = 0.5 * float(np.max(np.asarray(upper, np.float64) - np.asarray(lower, np.float64)))
         # limits that meet everywhere ask for a value, as near as is checked; a forbidden value is nothing
-        if half < CHECK_TOLERANCE and (half > 0 or isinstance(rule, Outside)):
+        if half < CHECK_TOLERANCE and (half > 0 or statement.avoid):
             raise KnowledgeError(
                 f"rule {rule.label!r}: its limits are {2 * half * unit:.2g} apart at most, and scores "
                 f"are checked to {tolerance:.2g} ({CHECK_TOLERANCE:g} of its unit): set them at least "
-                f"{2 * tolerance:.2g} apart, or make the rule soft"
+                f"{2 * tolerance:.2g} apart, or make the rule soft",
+                rule=rule.label,
             )
-    size = _size(rule, columns, scaling)
+    size = _size(rule.statements(columns)[0].quantity, columns, scaling)
     if 0 < size <= tolerance:
         raise KnowledgeError(
             f"rule {rule.label!r}: with scaling='none' its score is checked to {tolerance:.2g}, and in "
             f"these data what it speaks of has a size of {size:.2g}, so that no function like them could "
-            "break it; use scaling='standard', or other units of the columns"
+            "break it; use scaling='standard', or other units of the columns",
+            rule=rule.label,
         )
 
 
-def _size(rule: Any, columns: Columns, scaling: Scaling) -> float:
-    """The size in the data of what a rule speaks of, in the user's units; 0 where it is not known.
+def _size(quantity: Quantity, columns: Columns, scaling: Scaling) -> float:
+    """The size of a quantity in the data, in the user's units; 0 where it is not known.
 
     Only where scores have the user's units: else their unit is of this size already.
     """
     if scaling.kind != "none" or columns.layout is not None:
         return 0.0
-    if rule.of is not None and rule.of not in columns.outputs:
+    if quantity.of is not None and quantity.of not in columns.outputs:
         return 0.0
     try:
         rows, targets = columns.rows, columns.targets
     except NotKeptError:
         return 0.0
-    size = float(np.std(targets[:, 0 if rule.of is None else columns.outputs.index(rule.of)]))
-    column = getattr(rule, "column", None)
-    if column is None:
+    output = 0 if quantity.of is None else columns.outputs.index(str(quantity.of))
+    size = float(np.std(targets[:, output]))
+    if quantity.column is None:
         return size
-    spread = float(np.std(rows[:, columns.index(column)]))
+    spread = float(np.std(rows[:, columns.index(quantity.column)]))
     if spread == 0:
         return 0.0
-    if getattr(rule, "over", None) is not None:
-        return size * min(1.0, rule.over / spread)
-    return size / spread ** (2 if hasattr(rule, "step") else 1)
+    match quantity:
+        case Step():
+            return size * min(1.0, quantity.step / spread)
+        case Curvature():
+            return size / spread**2
+    return size / spread

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -14,18 +13,19 @@ from jaxtyping import Array, Float, Int
 
 from prbnn.data.columns import Columns
 from prbnn.data.layout import At
-from prbnn.errors import KnowledgeError, nearest
-from prbnn.rules.evaluation import Rows
-from prbnn.rules.expressions import Expression, ExpressionError, parse
+from prbnn.errors import KnowledgeError
+from prbnn.rules.expressions import Expression
 from prbnn.rules.scoring.drawn import Drawn, Frame, Point, frame_of, output_position
 from prbnn.rules.scoring.obedience import shielded
+from prbnn.rules.spread import formula_of, spread_of
+from prbnn.rules.statements import Subject
 
 if TYPE_CHECKING:
     from prbnn.data.scaling import Scaling
 
 
-class Quantity(eqx.Module):
-    """A scalar of a drawn function at a point: ``level = (r - shift) / unit``."""
+class BoundSubject(eqx.Module):
+    """What a rule is about, of a drawn function at a point: ``level = (r - shift) / unit``."""
 
     @abstractmethod
     def level(self, function: Drawn, x: Array) -> Array:
@@ -35,12 +35,12 @@ class Quantity(eqx.Module):
     def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         """Its derivative along one network input."""
 
-    def general(self) -> Quantity:
+    def general(self) -> BoundSubject:
         """The same with its outputs as numbers, so that it stacks with others."""
         return self
 
 
-class Output(Quantity):
+class Output(BoundSubject):
     """One output of the network as it is, or one variable at several steps."""
 
     position: int | tuple[int, ...] = eqx.field(static=True)
@@ -52,11 +52,11 @@ class Output(Quantity):
     def rate(self, function: Drawn, x: Array, index: int | Array) -> Array:
         return function.rates(x, index)[np.array(self.position)] * self.gain
 
-    def general(self) -> Quantity:
+    def general(self) -> BoundSubject:
         return AnyOutput(jnp.asarray(self.position), self.gain)
 
 
-class AnyOutput(Quantity):
+class AnyOutput(BoundSubject):
     """The same of outputs that are numbers."""
 
     position: Int[Array, ...]
@@ -69,7 +69,7 @@ class AnyOutput(Quantity):
         return function.rates(x, index)[self.position] * self.gain
 
 
-class Transformed(Quantity):
+class Transformed(BoundSubject):
     """r(x, y): the paper's transform, from text or a callable, in the user's units."""
 
     frame: Frame
@@ -107,10 +107,13 @@ class Transformed(Quantity):
         return {name: outputs[np.array(layout.positions(name, self.at))] for name in layout.outputs}
 
 
-def quantity_of(
-    of: str | Callable | None, columns: Columns, scaling: Scaling, at: At = None
-) -> tuple[Quantity, float, float]:
-    """The quantity, its unit (training standard deviation) and its shift, in the user's units."""
+def bind_subject(
+    of: Subject, columns: Columns, scaling: Scaling, at: At = None
+) -> tuple[BoundSubject, float, float]:
+    """The subject of a rule, its unit (training standard deviation) and its shift, in the user's units.
+
+    ``of`` and ``at`` are those of the rule.
+    """
     if at is not None and columns.layout is None:
         raise KnowledgeError(f"at={at!r} speaks of steps ahead, and these data are no sequences")
     if of is None or (isinstance(of, str) and of in columns.subjects):
@@ -124,59 +127,22 @@ def quantity_of(
         unit = float(scaling.output_sd[first])
         gain = float(scaling.output_scale[first]) / unit
         return Output(position, jnp.asarray(gain, float)), unit, float(scaling.output_shift[first])
-    transform: Any = of
-    if isinstance(of, str):
-        names = (*columns.subjects, *columns.inputs)
-        try:
-            transform = parse(of, names)
-        except ExpressionError as error:
-            hint = nearest(of, columns.subjects) if of.isidentifier() else ""
-            if columns.layout is not None:
-                # a list of every observed step would bury the message
-                raise KnowledgeError(
-                    f"of={of!r} must be text in {', '.join((*columns.subjects, *columns.layout.static))}"
-                    f" or observed steps such as `{columns.inputs[0]}`{hint}"
-                ) from None
-            raise KnowledgeError(f"of={of!r}: {error}{hint}") from None
-        if not set(transform.names) & set(columns.subjects):
-            raise KnowledgeError(
-                f"of={of!r} names no output, so no network could change it; outputs: "
-                f"{', '.join(columns.subjects)}"
-            )
-    elif not callable(of):
-        raise KnowledgeError(f"of= is an output's name, text or a callable of (x, y), got {of!r}")
+    transform = formula_of(of, columns)
     frame = frame_of(columns, scaling)
-    unit = 1.0 if scaling.kind == "none" else _training_spread(transform, columns)
-    if scaling.kind != "none" and columns.layout is not None and not isinstance(of, str):
+    if scaling.kind == "none":
+        unit = 1.0
+    elif columns.layout is not None and not isinstance(of, str):
         unit = _spread_along(Transformed(frame, transform, jnp.ones(()), at), columns, scaling)
+    else:
+        unit = spread_of(of, columns)
     return Transformed(frame, transform, jnp.asarray(unit, float), at), unit, 0.0
 
 
-def _training_spread(transform: Any, columns: Columns) -> float:
-    """Standard deviation of r over the training rows; 1 where it cannot be told."""
-    layout = columns.layout
-    outputs = {
-        name: columns.targets[:, k if layout is None else np.array(layout.positions(name))]
-        for k, name in enumerate(columns.subjects)
-    }
-    try:
-        if isinstance(transform, Expression):
-            wide = slice(None) if layout is None else np.newaxis
-            inputs = {name: columns.rows[:, k][..., wide] for k, name in enumerate(columns.inputs)}
-            values = transform.evaluate({**inputs, **outputs})
-        else:
-            only = next(iter(outputs.values())) if len(outputs) == 1 else outputs
-            values = np.asarray(transform(Rows(columns.rows, columns.inputs), only))
-        # sorted: a sum's rounding must not depend on the order of the rows
-        spread = float(np.std(np.sort(values, axis=None)))
-    except Exception:
-        return 1.0
-    return spread if np.isfinite(spread) and spread > 0 else 1.0
-
-
-def _spread_along(quantity: Transformed, columns: Columns, scaling: Scaling) -> float:
-    """The same of a callable on trajectories, called with one sequence at a time."""
+def _spread_along(subject: Transformed, columns: Columns, scaling: Scaling) -> float:
+    """`spread_of` a callable on trajectories, called with one sequence at a time."""
     x, y = scaling.inputs(columns.rows), scaling.outputs(columns.targets)
-    values = jax.vmap(quantity._of)(jnp.asarray(x, float), jnp.asarray(y, float))
+    values = jax.vmap(subject._of)(jnp.asarray(x, float), jnp.asarray(y, float))
     spread = float(np.std(np.sort(np.asarray(values), axis=None)))
-    return spread if np.isfinite(spread) and spread > 0 else 1.0
+    if not np.isfinite(spread):
+        raise KnowledgeError("of= is a callable without a finite value at some training sequences")
+    return spread or 1.0

@@ -16,6 +16,7 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError, NotKeptError
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
+from prbnn.rules.statements import Curvature, Difference, Step
 
 if TYPE_CHECKING:
     from prbnn.data.scaling import Scaling
@@ -26,7 +27,7 @@ RESOLUTION = 2.0**-20
 NORMAL_STEP = 0.1
 # a change per step of a trajectory of this many standard deviations, or more, likewise
 NORMAL_CHANGE = 0.01
-# a tolerance of more than this share of a slope (of a curvature) of one unit says nothing
+# a tolerance of more than this fraction of a slope (of a curvature) of one unit says nothing
 LOOSEST = 0.1
 
 
@@ -39,11 +40,11 @@ def deviations(step: float, column: str, columns: Columns, scaling: Scaling) -> 
     return float(abs(step) / ((high - low) / math.sqrt(12) or 1.0))
 
 
-def step_unit(unit: float, apart: float, step: str, least: str) -> float:
-    """The unit of a difference between two places so many standard deviations apart.
+def difference_unit(unit: float, apart: float, step: str, least: str) -> float:
+    """The unit of a difference between two places ``apart`` standard deviations from each other.
 
-    unit * min(1, max(apart / NORMAL_STEP, RESOLUTION / CHECK_TOLERANCE)); ``step`` and ``least`` say
-    what is too small for float32, and what is not.
+    unit * min(1, max(apart / NORMAL_STEP, RESOLUTION / CHECK_TOLERANCE)); ``step`` and ``least`` say in
+    an error what is too small for float32, and what is not.
     """
     if apart < RESOLUTION / LOOSEST:
         raise KnowledgeError(
@@ -53,50 +54,52 @@ def step_unit(unit: float, apart: float, step: str, least: str) -> float:
     return unit * min(1.0, max(apart / NORMAL_STEP, RESOLUTION / CHECK_TOLERANCE))
 
 
-def trend_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) -> float:
-    """Of a trend over a step; ``unit`` is the output's."""
-    apart = deviations(rule.over, rule.column, columns, scaling)
-    least = _times(rule.over, RESOLUTION / LOOSEST / apart)
-    return step_unit(
+def step_unit(quantity: Step, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """The unit of a difference over a step; ``unit`` is the output's."""
+    column = str(quantity.column)
+    apart = deviations(quantity.step, column, columns, scaling)
+    least = _times(quantity.step, RESOLUTION / LOOSEST / apart)
+    return difference_unit(
         unit,
         apart,
-        f"over={rule.over:g} along {rule.column!r}",
-        f"give over={least:.2g} or more, or leave it out for a rule on the slope",
+        f"a step of {quantity.step:g} along {column!r}",
+        f"take a step of {least:.2g} or more, or state a rule on the slope",
     )
 
 
-def bend_unit(rule: Any, step: float, unit: float, columns: Columns, scaling: Scaling) -> float:
-    """Of a second difference over a step, per step squared; ``unit`` is the output's.
+def curvature_unit(quantity: Curvature, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """The unit of a second difference over a step, per step squared; ``unit`` is the output's.
 
     The output's unit per squared standard deviation, and no less than float32 resolves.
     """
-    apart = deviations(step, rule.column, columns, scaling)
+    column, step = str(quantity.column), quantity.step
+    apart = deviations(step, column, columns, scaling)
     if RESOLUTION / apart**2 > LOOSEST:
         least = _times(step, math.sqrt(RESOLUTION / LOOSEST) / apart)
         raise KnowledgeError(
-            f"step={step:g} along {rule.column!r} cannot be resolved: outputs are computed in float32, "
+            f"step={step:g} along {column!r} cannot be resolved: outputs are computed in float32, "
             f"and over so short a step a second difference is rounding; give step={least:.2g} or more"
         )
-    per_square = unit / scaling.input_sd[columns.index(rule.column)] ** 2
+    per_square = unit / scaling.input_sd[columns.index(column)] ** 2
     return max(per_square, RESOLUTION * unit / step**2 / CHECK_TOLERANCE)
 
 
-def comparison_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) -> float:
-    """Of a comparison: shrinks where the two situations are close to each other everywhere.
+def comparison_unit(quantity: Difference, unit: float, columns: Columns, scaling: Scaling) -> float:
+    """The unit of a comparison: smaller where the two situations are close to each other everywhere.
 
-    Read at the ends and the middle of the columns' ranges.
+    The distance is read at the ends and the middle of the columns' ranges.
     """
     low, high = np.array([columns.span(name) for name in columns.inputs]).T
     rows = np.stack([low, 0.5 * (low + high), high])
     apart = 0.0
-    for column in {*rule.set, *rule.against}:
+    for column in quantity.columns:
         here = rows[:, columns.index(column)]
         try:
             one, other = (
                 at_points(side[column], columns, rows, f"value of {column}")
                 if column in side
                 else here
-                for side in (rule.set, rule.against)
+                for side in (dict(quantity.first), dict(quantity.second))
             )
         except KnowledgeError:
             return unit
@@ -104,7 +107,7 @@ def comparison_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) 
         apart = max(apart, deviations(moved, column, columns, scaling))
     if apart == 0:
         return unit
-    return step_unit(
+    return difference_unit(
         unit,
         apart,
         f"two situations {apart:.2g} standard deviations apart",
@@ -113,7 +116,7 @@ def comparison_unit(rule: Any, unit: float, columns: Columns, scaling: Scaling) 
 
 
 def change_unit(unit: float, positions: Any, lag: int, columns: Columns) -> float:
-    """Of a change per step of a trajectory: shrinks where the training data change slowly."""
+    """The unit of a change per step of a trajectory: smaller where the training data change slowly."""
     try:
         values = columns.targets[:, np.array(positions)]
     except NotKeptError:

@@ -9,42 +9,43 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.certify.enclosures.activations import known
+from prbnn.certify.enclosures.activations import ROUNDING, known
 from prbnn.data.scaling import Scaling
 from prbnn.errors import NotEnclosedError
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, StudentT
 from prbnn.model.networks import Layers
-from prbnn.model.weights import by_leaf
+from prbnn.model.weights import by_leaf, named_leaves
 from prbnn.posterior.draws import Posterior
 
 
 class Chain(eqx.Module):
-    """z = W_k h + b_k, h = activation(z), and an affine map at the end; a leading axis of draws.
+    """z = W_k h + b_k, h = activation(z), and an affine map at the end.
 
-    `precision` is the type of number the network is deployed in.
+    Arrays have a leading axis of draws, or none for a single network. `precision` names the dtype that
+    the network is deployed in, "float32" or "float64".
     """
 
-    weights: tuple[Float[Array | np.ndarray, "draws wide deep"], ...]
-    biases: tuple[Float[Array | np.ndarray, "draws wide"], ...]
+    weights: tuple[Float[Array, "*draws units entering"], ...]
+    biases: tuple[Float[Array, "*draws units"], ...]
     activation: str = eqx.field(static=True)
     precision: str = eqx.field(static=True)
 
     @property
-    def draws(self) -> int:
-        """How many networks there are."""
-        return self.weights[0].shape[0]
-
-    @property
     def inputs(self) -> int:
-        """How many inputs they have."""
+        """The number of inputs."""
         return self.weights[0].shape[-1]
 
+    @property
+    def rounding(self) -> float:
+        """Relative error of a deployed activation."""
+        return ROUNDING[np.dtype(self.precision)]
+
     def doubled(self) -> Chain:
-        """The same in float64, as NumPy's arrays."""
+        """The same in float64, as NumPy arrays."""
         return jax.tree.map(lambda part: np.asarray(part, np.float64), self)
 
-    def take(self, draws: np.ndarray) -> Chain:
-        """Some of the networks, by number."""
+    def take(self, draws: np.ndarray | int) -> Chain:
+        """The networks of some draws, by position; a single number gives a chain without that axis."""
         return jax.tree.map(lambda part: part[draws], self)
 
 
@@ -73,11 +74,7 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
         leaves = by_leaf(network, deployed(function.draws))
     else:
         network, scaling = function, None
-        arrays = eqx.filter(network, eqx.is_inexact_array)
-        leaves = {
-            jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)[None]
-            for path, leaf in jax.tree_util.tree_flatten_with_path(arrays)[0]
-        }
+        leaves = {name: np.asarray(leaf)[None] for name, leaf in named_leaves(network)}
     if not isinstance(network, Layers):
         raise NotEnclosedError(
             f"{type(network).__name__} is not a network it can enclose; MLP() is"
@@ -85,8 +82,8 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
     if not known(network.activation):
         raise NotEnclosedError(f"activation {network.activation!r} is not one it can enclose")
     depth = range(len(network.layers))
-    weights = [leaves[f"layers.{k}.weight"] for k in depth]
-    biases = [leaves[f"layers.{k}.bias"] for k in depth]
+    weights: list[Any] = [leaves[f"layers.{k}.weight"] for k in depth]
+    biases: list[Any] = [leaves[f"layers.{k}.bias"] for k in depth]
     weights[-1], biases[-1] = weights[-1][:, :outputs], biases[-1][:, :outputs]
     return Chain(
         tuple(weights),

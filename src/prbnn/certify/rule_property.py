@@ -1,9 +1,9 @@
-"""A rule of a posterior as a task of the search: enclosures, deployed scores, and following slopes."""
+"""A rule on the draws of a posterior as a `prbnn.certify.search.Property`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,115 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from prbnn.certify.descent import descend
 from prbnn.certify.enclosures import forms, layered
-from prbnn.certify.enclosures.forms import DOUBLE, Form
-from prbnn.certify.enclosures.layers import Chain, chain_of, deployed
+from prbnn.certify.enclosures.chain import Chain, chain_of, deployed
+from prbnn.certify.enclosures.enclosed import Enclosed, Link
+from prbnn.certify.enclosures.forms import Form
 from prbnn.certify.enclosures.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
 from prbnn.inference.problem import response
-from prbnn.model.likelihoods import Likelihood
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_at
-from prbnn.rules.scoring.bound import _inside
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.obedience import lowest
 
-# steps of the gradient search, each shorter than the one before
+# steps of the descent, and how much shorter each is than the one before
 STEPS = 12
+SHRINK = 0.7
 # networks in one call, at most
 SLOTS = 64
 
 
-class Link(NamedTuple):
-    """From a network's outputs to the response that rules see, and the same of slopes; traced."""
-
-    values: Any
-    rates: Any
-
-    @staticmethod
-    def of(likelihood: Likelihood, outputs: int) -> Link | None:
-        """None where the outputs are the response."""
-        if likelihood.scales_targets:
-            return None
-
-        def respond(values: Array) -> Array:
-            return likelihood.split(jnp.zeros(0), values)[0]
-
-        some = jax.ShapeDtypeStruct((outputs,), jnp.float64)
-        return Link(
-            jax.make_jaxpr(respond)(some),
-            jax.make_jaxpr(lambda v, r: jax.jvp(respond, (v,), (r,))[1])(some, some),
-        )
-
-
-class Enclosed:
-    """One draw, asked by a traced program; a point asked twice is enclosed once."""
-
-    def __init__(self, network: layered.Network, link: Link | None = None):
-        self.network, self.link = network, link
-        self._known: dict[int, tuple[Form, Form, list]] = {}
-
-    def values(self, x: Form) -> Form:
-        found = layered.values(self.network, *self._at(x))
-        if self.link is None:
-            return found
-        return self._rounded(enclose(self.link.values, [found], self)[0])
-
-    def rates(self, x: Form, index: int) -> Form:
-        direction = jnp.zeros(x.shape[0]).at[index].set(1.0)
-        entered, layers = self._at(x)
-        found = layered.rates(self.network, entered, direction, layers)
-        if self.link is None:
-            return found
-        values = layered.values(self.network, entered, layers)
-        return self._rounded(enclose(self.link.rates, [values, found], self)[0])
-
-    def _rounded(self, response: Form) -> Form:
-        """As deployed: probabilities are a few operations away from outputs."""
-        size = jnp.where(jnp.isfinite(response.size), response.size, 0.0)
-        return forms.widen(response, 4 * self.network.rounding * (1 + size))
-
-    def bends(self, x: Form, index: int, step: float) -> Form:
-        """A mean of second derivatives between x - step and x + step, and what values round."""
-        reach = jnp.zeros(x.shape[0]).at[index].set(step)
-        return self._mean(layered.bends, forms.widen(x, reach), index, 4 / step**2)
-
-    def rises(self, x: Form, index: int, step: float) -> Form:
-        """A mean of slopes between x and x + step, and what values round."""
-        half = jnp.zeros(x.shape[0]).at[index].set(0.5 * step)
-        around = forms.widen(forms.shift(x, half), jnp.abs(half))
-        return self._mean(layered.rates, around, index, 2 / abs(step))
-
-    def _mean(self, derive: Callable, around: Form, index: int, often: float) -> Form:
-        """Derivatives in exact arithmetic; deployed values, ``often`` of them, are off by a little."""
-        entered = layered.entering(around, self.network.precision)
-        layers = layered.hidden(self.network, entered)
-        direction = jnp.zeros(around.shape[0]).at[index].set(1.0)
-        exact = self.network._replace(precision="float64")
-        found = derive(exact, entered, direction, layers)
-        # deployed values, and the difference of them, round
-        size = layered.values(self.network, entered, layers).size
-        off = (
-            layered.error(self.network, entered, layers)
-            + 4 * layered.UNIT[self.network.precision] * size
-        )
-        # inputs are rounded on their way in, all of them
-        moved = layered.UNIT[self.network.precision] * entered.size
-        steep = sum(
-            layered.rates(exact, entered, axis, layers).size * by
-            for axis, by in zip(jnp.eye(around.shape[0]), moved, strict=True)
-        )
-        return forms.widen(found, often * (off + steep))
-
-    def _at(self, x: Form) -> tuple[Form, list]:
-        if id(x) not in self._known:
-            entered = layered.entering(x, self.network.precision)
-            self._known[id(x)] = (x, entered, layered.hidden(self.network, entered))
-        return self._known[id(x)][1:]
-
-
-class RuleTask:
+class RuleProperty:
     """One rule on every draw of a posterior.
 
     `load` takes the draws of another posterior with the same network and scaling, however many;
@@ -153,7 +66,7 @@ class RuleTask:
                 lambda part: jax.ShapeDtypeStruct(part.shape, kind), (start, shapes)
             )
             ways = _ways(question(rule, columns, scaling, rows), frame_of(columns, scaling))
-            differentiable = self.chain.activation != "relu" or not exact.bends
+            differentiable = self.chain.activation != "relu" or not exact.second
             if self.link is not None or not differentiable:
                 ways = ways[:1]
             # the same score in other words; whichever is enclosed more tightly counts
@@ -172,20 +85,15 @@ class RuleTask:
             return tuple(np.asarray(part) for part in found)
 
     def _enclose_all(self, chain: Chain, low: Array, high: Array):
-        def slot(weights: tuple, biases: tuple, low: Array, high: Array):
-            network = layered.Network(weights, biases, chain.activation, chain.precision)
+        def slot(network: Chain, low: Array, high: Array):
             return jax.vmap(lambda a, b: self._enclose(network, a, b))(low, high)
 
-        return jax.vmap(slot)(chain.weights, chain.biases, low, high)
+        return jax.vmap(slot)(chain, low, high)
 
-    def _enclose(self, network: layered.Network, low: Array, high: Array):
+    def _enclose(self, network: Chain, low: Array, high: Array):
         swept = np.array(self.question.swept, int)
         centre, radius = 0.5 * (low + high), 0.5 * (high - low)
-        give = 4 * DOUBLE * (jnp.abs(low) + jnp.abs(high))
-        slope = jnp.zeros((low.size, max(1, swept.size)))
-        if swept.size:
-            slope = slope.at[swept, np.arange(swept.size)].set(radius[swept])
-        user = forms.form(slope, centre - give, centre + give, low, high)
+        user = forms.box(low, high, swept)
         x = forms.scale(forms.shift(user, -self._shift), 1 / self._scale)
         drawn, precision = Enclosed(network, self.link), network.precision
         known = [
@@ -249,22 +157,7 @@ class RuleTask:
                 return lowest(self.question.score(Drawn(drawn, self.frame), x))
 
             def lane(low: Array, high: Array, begin: Array) -> Array:
-                def step(carry: tuple, k: Array) -> tuple:
-                    x, best, best_score = carry
-                    value, slope = jax.value_and_grad(score)(x)
-                    better = value < best_score
-                    best = jnp.where(better, x, best)
-                    best_score = jnp.where(better, value, best_score)
-                    reach = 0.5 * (high - low) * 0.7**k
-                    return (
-                        jnp.clip(x - reach * jnp.nan_to_num(jnp.sign(slope)), low, high),
-                        best,
-                        best_score,
-                    ), None
-
-                first = begin, begin, jnp.asarray(jnp.inf)
-                (_, best, _), _ = jax.lax.scan(step, first, jnp.arange(STEPS))
-                return best
+                return descend(score, low, high, begin, steps=STEPS, shrink=SHRINK)
 
             return jax.vmap(lane)(low, high, begin)
 
@@ -277,10 +170,10 @@ def _ways(asked: Question, frame: Frame) -> list[Callable[[Array, Any], Array]]:
     def score(x: Array, known: Any) -> Array:
         return jnp.ravel(asked.bound.score(Traced(frame), x, known))
 
-    level = asked.level
-    if level is None:
+    derived = asked.by_derivatives
+    if derived is None:
         return [score]
-    return [score, lambda x, known: jnp.ravel(_inside(level(Traced(frame), x), known))]
+    return [score, lambda x, known: jnp.ravel(derived(Traced(frame), x, known))]
 
 
 @eqx.filter_jit
