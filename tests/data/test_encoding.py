@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pandas
@@ -204,3 +205,22 @@ def test_how_missing_values_are_treated_can_be_chosen_anew() -> None:
     encoding = learn_encoding(TABLE)
     assert encode(encoding, HOLES, missing="impute").values.shape == (4, 9)
     assert encode(encoding, HOLES, missing="drop").rows.tolist() == [0]
+
+
+def _column_at_fault(call: Callable[[], object]) -> str | None:
+    with pytest.raises(DataError) as caught:
+        call()
+    return caught.value.column
+
+
+def test_errors_carry_the_column_at_fault() -> None:
+    text = pandas.DataFrame({"sun": ["1", "2", "3", "calm"], "wind": [1.0, 2.0, 3.0, 4.0]})
+    fitted = learn_encoding(pandas.DataFrame({"sun": [1.0, 2.0], "wind": [1.0, 2.0]}))
+    holes = pandas.DataFrame({"sun": [1.0, None], "wind": [1.0, 2.0]})
+    assert _column_at_fault(lambda: learn_encoding(text)) == "sun"
+    assert _column_at_fault(lambda: encode(fitted, text)) == "sun"
+    assert _column_at_fault(lambda: encode(fitted, text[["wind"]])) == "sun"
+    assert _column_at_fault(lambda: encode(fitted, holes)) == "sun"
+    assert _column_at_fault(lambda: encode(fitted, holes.assign(wind=None))) is None
+    assert _column_at_fault(lambda: input_columns(text, "power")) == "power"
+    assert _column_at_fault(lambda: fitted.categories(["sunn"])) == "sunn"

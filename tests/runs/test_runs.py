@@ -75,7 +75,7 @@ def run(plan: RunPlan, folder: Path) -> Run:
 
 def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: RunPlan) -> None:
     again = open_run(folder / "run")
-    inputs, targets, which = again.judged()
+    inputs, targets, which = again.scored_rows()
     assert which == "held-out"
     assert len(targets) == 32
     assert again.plan == plan

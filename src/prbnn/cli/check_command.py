@@ -12,7 +12,7 @@ from prbnn.runs.checking import check_run, earlier_certificate, keep
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.records import write_record
 from prbnn.runs.run import open_run
-from prbnn.system.exits import INFEASIBLE, telling
+from prbnn.system.exits import INFEASIBLE, exiting_on_errors
 from prbnn.system.terminal import Screen
 
 
@@ -24,7 +24,7 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
     a draw breaks a rule that every draw must obey.
     """
     began = time.perf_counter()
-    with telling():
+    with exiting_on_errors():
         opened = open_run(folder)
         console = Screen(quiet=quiet, soft_wrap=True)
         damaged = earlier_certificate(opened)

@@ -13,7 +13,7 @@ from prbnn.data.encoding import Column
 from prbnn.data.files import read_file
 from prbnn.errors import DataError
 from prbnn.runs.records import write_record
-from prbnn.system.exits import telling
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.terminal import Screen
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run(data: Path, records: Path | None) -> None:
 
     ``records`` is a file for the same as JSON.
     """
-    with telling():
+    with exiting_on_errors():
         frame, notes = read_file(data)
         lines = [_line(frame[name], str(name)) for name in frame.columns]
         if records is not None:

@@ -19,7 +19,7 @@ from prbnn.runs.preparing import prepare_run
 from prbnn.runs.records import write_record
 from prbnn.runs.run import Run, fit_run
 from prbnn.system.disk import locked
-from prbnn.system.exits import telling
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.terminal import Screen
 
 NAMES = {
@@ -79,7 +79,7 @@ def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
     """
     console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
-    with telling(), locked(out):
+    with exiting_on_errors(), locked(out):
         _check_place(records)
         prepared = prepare_run(plan)
         rows, width = prepared.inputs.shape
@@ -135,7 +135,7 @@ def warnings_of(done: Run) -> list[tuple[str, str]]:
 
 def score_table(done: Run) -> Table:
     """Errors on the held-out rows, with and without knowledge."""
-    _, targets, which = done.judged()
+    _, targets, which = done.scored_rows()
     table = Table(
         title=f"On {len(targets)} {which} rows", header_style="bold", title_justify="left"
     )

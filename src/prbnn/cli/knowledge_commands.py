@@ -25,7 +25,7 @@ from prbnn.rules.regions import Sweep
 from prbnn.runs.preparing import outputs_of, read_target
 from prbnn.runs.records import write_record
 from prbnn.system.disk import write_whole
-from prbnn.system.exits import BAD_INPUT, INFEASIBLE, telling
+from prbnn.system.exits import BAD_INPUT, INFEASIBLE, exiting_on_errors
 from prbnn.system.terminal import echo
 
 
@@ -46,7 +46,7 @@ def check(
     numbers are classes, ``noise`` is its standard deviation (estimated if None), ``records`` a file for
     the findings as JSON. The exit code is 2 for mistakes, 3 for contradictions.
     """
-    with telling():
+    with exiting_on_errors():
         read = read_knowledge(knowledge)
         columns, numbers, classes = _columns(data, targets, drop, categories, classes=classes)
         rules = named(read.rules)
@@ -59,13 +59,13 @@ def check(
         echo(f"{knowledge} holds no rules yet.")
     findings = [None] * len(rules) if audited is None else audited.findings
     for number, (rule, seen, against) in enumerate(zip(rules, found, findings, strict=True), 1):
-        echo("\n".join(_told(number, rule, seen, against, columns)))
+        echo("\n".join(_rule_lines(number, rule, seen, against, columns)))
     if audited is not None:
         echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
     for name in read.units:
         if name not in (known := (*columns.inputs, *columns.outputs)):
             echo(f"Note: units name no column {name!r}{nearest(name, known)}")
-    _tell(problems, clashes)
+    _print_problems(problems, clashes)
     if records is not None:
         write_record(records, _record(rules, found, columns, problems, clashes, audited))
     if problems:
@@ -83,7 +83,7 @@ def new(
     classes: bool = False,
 ) -> None:
     """Write a commented knowledge file for the columns of ``data`` to ``out``, which must be new."""
-    with telling():
+    with exiting_on_errors():
         if out.exists():
             raise DataError(
                 f"{out} is there already; choose another name with --out, or move it away"
@@ -168,7 +168,7 @@ def _targets(
 # --- words ---------------------------------------------------------------------------------
 
 
-def _told(
+def _rule_lines(
     number: int, rule: Rule, seen: Standing | None, against: Finding | None, columns: Columns
 ) -> list[str]:
     """The lines printed of one rule: ``seen`` is its agreement with the data, ``against`` its audit."""
@@ -219,7 +219,7 @@ def _range(column: str, low: float, high: float, columns: Columns) -> str:
     return f"{column} in {{{', '.join(f'{value:g}' for value in values)}}}"
 
 
-def _tell(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
+def _print_problems(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
     for problem in problems:
         echo(f"Wrong: {problem}")
     for clash in clashes:

@@ -12,7 +12,7 @@ from rich.table import Table
 from prbnn.runs.applying import predictions, watched
 from prbnn.runs.run import open_run
 from prbnn.system.disk import write_whole
-from prbnn.system.exits import telling
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.printing import printable, without_formulas
 from prbnn.system.terminal import Screen
 
@@ -29,9 +29,9 @@ def predict(
 
     ``level`` is the probability of the band; ``missing`` is that of the fit if None.
     """
-    with telling():
+    with exiting_on_errors():
         found, notes = predictions(open_run(run), data, level, missing)
-        _tell(notes)
+        _print_notes(notes)
         _write(found, out, as_json)
 
 
@@ -48,9 +48,9 @@ def watch(
 
     ``false_alarms`` is the fraction of normal rows that may be flagged; the others are as in `predict`.
     """
-    with telling():
+    with exiting_on_errors():
         seen = watched(open_run(run), data, level, false_alarms, missing)
-        _tell(seen.notes)
+        _print_notes(seen.notes)
         if out is not None or as_json:
             _write(seen.table, out, as_json)
     if as_json:
@@ -69,7 +69,7 @@ def watch(
         console.print(_as_table(worst[kept], f"The most surprising of {len(flagged)}"))
 
 
-def _tell(notes: list[str]) -> None:
+def _print_notes(notes: list[str]) -> None:
     console = Screen(stderr=True)
     for note in notes:
         console.print(f"- {note}")

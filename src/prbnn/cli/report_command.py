@@ -7,7 +7,7 @@ from pathlib import Path
 from prbnn.report.page import write_report
 from prbnn.runs.reporting import report_subject
 from prbnn.runs.run import open_run
-from prbnn.system.exits import telling
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.terminal import Screen
 
 
@@ -17,7 +17,7 @@ def run(folder: Path, out: Path | None, pictures: bool) -> None:
     ``pictures`` says whether every plot is also written as a PNG file.
     """
     console = Screen()
-    with telling():
+    with exiting_on_errors():
         opened = open_run(folder)
         with console.status("drawing"):
             page = write_report(report_subject(opened), out or folder, pictures)

@@ -48,8 +48,8 @@ def learn_encoding(
     filled = tuple(replace(c, fill=_fill(rows[c.name], c)) for c in columns)
     encoding = Encoding(filled, missing)
     if not encoding.inputs:
-        told = "; ".join(map(str, columns))
-        raise DataError(f"no input column is left: {told}")
+        listed = "; ".join(map(str, columns))
+        raise DataError(f"no input column is left: {listed}")
     return encoding
 
 

@@ -210,8 +210,8 @@ def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
         )
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
-        told = shortened(", ".join(twice))[1:-1]
-        raise DataError(f"{path} has columns of the same name: {told}; rename one")
+        listed = shortened(", ".join(twice))[1:-1]
+        raise DataError(f"{path} has columns of the same name: {listed}; rename one")
 
 
 def _is_number(text: str) -> bool:

@@ -82,8 +82,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         noise = self.raw_posterior_.noise
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
         if self.result_.status == "converged":
-            told = collapse(self.posterior_, task.weight, self.tempering_)
-            self.result_ = replace(self.result_, warnings=told)
+            messages = collapse(self.posterior_, task.weight, self.tempering_)
+            self.result_ = replace(self.result_, warnings=messages)
         self._warn()
         return self
 

@@ -119,7 +119,7 @@ def watched(
         )
     numbers = encode(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
-    inputs, known, which = run.judged()
+    inputs, known, which = run.scored_rows()
     alarm = anomaly.calibrate_alarm(
         _surprise(run, inputs, known), _attainable(false_alarms, len(known), notes)
     )

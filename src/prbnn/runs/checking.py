@@ -159,11 +159,11 @@ def _decide(
     proved = np.stack([proof.mask(PROVED) for proof in certificate.rules], axis=1)
     away = (proved & broken).sum(axis=0)
     fresh = FreshPoints(broken.sum(axis=0), away, depth, bound.pool)
-    judged = tuple(
+    with_fresh = tuple(
         _refuted(proof, broken[:, place], posterior, rules[place], bound.units[place])
         for place, proof in enumerate(certificate.rules)
     )
-    return replace(certificate, rules=judged), fresh
+    return replace(certificate, rules=with_fresh), fresh
 
 
 def _refuted(
@@ -176,16 +176,16 @@ def _refuted(
     verdicts = "".join(
         REFUTED if bad else letter for letter, bad in zip(proof.verdicts, broken, strict=True)
     )
-    told = new[: max(0, KEPT - len(proof.counterexamples))]
+    shown = new[: max(0, KEPT - len(proof.counterexamples))]
     further = []
-    if len(told):
-        points, scores = posterior.take(told).worst_points(rule, seed=FRESH_SEED)
+    if len(shown):
+        points, scores = posterior.take(shown).worst_points(rule, seed=FRESH_SEED)
         names = posterior.columns.inputs
         further = [
             Counterexample(
                 int(draw), dict(zip(names, map(float, point), strict=True)), float(score)
             )
-            for draw, point, score in zip(told, points, scores * unit, strict=True)
+            for draw, point, score in zip(shown, points, scores * unit, strict=True)
             if np.isfinite(score)
         ]
     examples = sorted((*proof.counterexamples, *further), key=lambda each: each.draw)
@@ -248,10 +248,10 @@ def verdict_of(
         there = f" at {proof.rows} training rows and fresh points" if proof.rows else ""
         return f"broken with a chance of at most {chance:.2%}{there} ({CONFIDENCE:.0%} sure; {met})"
     if proof.refuted:
-        share = f"{proof.refuted / proof.draws:.1%} of draws break it"
+        broken = f"{proof.refuted / proof.draws:.1%} of draws break it"
         if proof.rows is not None and fresh.away[place]:
-            share += f" ({fresh.away[place]} only away from these rows)"
-        return f"{share}, though it is for every draw" if strength == Hard() else share
+            broken += f" ({fresh.away[place]} only away from these rows)"
+        return f"{broken}, though it is for every draw" if strength == Hard() else broken
     if proof.proved == proof.draws:
         if proof.how == "by construction":
             return "proved by construction"

@@ -91,14 +91,14 @@ def prepare_run(plan: RunPlan) -> Prepared:
         )
     with with_path(path):
         target, there = read_target(frame, plan.target, plan.classes, plan.missing)
-        held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
+        held_out, split_notes = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
         encoding = learn_encoding(table, plan.missing, there & ~held_out)
     numbers = encode(encoding, table[there], str(path))
     rows = np.flatnonzero(there)[numbers.rows]
     target, held_out = target[rows], held_out[rows]
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {plan.target!r} dropped")
-    notes += [*encoding.notes(), *numbers.notes, *said]
+    notes += [*encoding.notes(), *numbers.notes, *split_notes]
     if target.dtype.kind == "f":
         if not plan.inputs:
             notes += _refuse_leaks(numbers.values, numbers.names, target, plan.target)
@@ -155,9 +155,9 @@ def _knowledge(
         more = _whereabouts(error.column, encoding, known)
         raise KnowledgeError(f"{error}{more}", error.rule, error.column) from None
     if found:
-        told = "; ".join(str(clash) for clash in found)
+        listed = "; ".join(str(clash) for clash in found)
         names = dict.fromkeys(name for clash in found for name in clash.rules)
-        raise InfeasibleError(f"the rules contradict each other: {told}", tuple(names))
+        raise InfeasibleError(f"the rules contradict each other: {listed}", tuple(names))
     return rules, dict(read.units)
 
 
@@ -268,8 +268,8 @@ def _held_out(
     mask = np.isin(group, order[: np.searchsorted(np.cumsum(sizes), wanted) + 1]) & there
     if target.dtype.kind != "f":
         mask &= np.isin(target, target[there & ~mask])
-    said = [f"{int(mask.sum())} of {rows} rows, drawn at random, are held out to judge the model"]
+    notes = [f"{int(mask.sum())} of {rows} rows, drawn at random, are held out to score the model"]
     repeated = rows - len(order)
     if repeated:
-        said.append(f"{repeated} rows repeat another one; equal rows are on one side of the split")
-    return mask, said
+        notes.append(f"{repeated} rows repeat another one; equal rows are on one side of the split")
+    return mask, notes

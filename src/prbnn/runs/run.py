@@ -66,7 +66,7 @@ class Run(RunTable):
     folder: Path | None = None
     identity: str | None = None
 
-    def judged(self) -> tuple[np.ndarray, np.ndarray, str]:
+    def scored_rows(self) -> tuple[np.ndarray, np.ndarray, str]:
         """Inputs and targets of the rows that score the model, and which: "held-out" or "training"."""
         if self.held_out.any():
             return self.inputs[self.held_out], self.targets[self.held_out], "held-out"
@@ -75,7 +75,7 @@ class Run(RunTable):
     @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
         """Errors of the model and of the plain one on held-out rows (training rows if there are none)."""
-        inputs, targets, _ = self.judged()
+        inputs, targets, _ = self.scored_rows()
         models = {"model": self.model} | ({} if self.plain is None else {"plain": self.plain})
         table = self.frame(inputs)
         return {name: _scores(model, table, targets) for name, model in models.items()}
@@ -166,7 +166,7 @@ def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None
     stopped = model.result_.status == "interrupted"
     plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
-        say("fitting the plain network beside it")
+        say("fitting the plain network without rules")
         # the same tempering, which was chosen without rules: the networks differ in the rules only
         plain = one((), model.tempering_)
         if plain.result_.status == "interrupted":

@@ -21,7 +21,7 @@ BAD_INPUT, INFEASIBLE, DIVERGED = 2, 3, 4
 
 
 @contextmanager
-def telling() -> Generator[None]:
+def exiting_on_errors() -> Generator[None]:
     """Print an error raised inside to standard error and exit: 2 bad input, 3 infeasible, 4 diverged."""
     try:
         yield
@@ -32,8 +32,8 @@ def telling() -> Generator[None]:
     except (DataError, KnowledgeError, ModelFileError, CertificateError) as error:
         _leave(str(error), BAD_INPUT)
     except OSError as error:
-        told = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
-        _leave(told, BAD_INPUT)
+        message = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+        _leave(message, BAD_INPUT)
 
 
 def _leave(message: str, code: int) -> None:
