@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prbnn.assessment import metrics
-from prbnn.enforcement.pressure import REJECTION
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.errors import DataError
 from prbnn.fitting.batch import choose_temperings, score_many, train_many
 from prbnn.fitting.prepare import Task, engine_of, prepare

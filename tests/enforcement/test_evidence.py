@@ -10,9 +10,10 @@ import pytest
 from jaxtyping import Array
 
 from prbnn import AtLeast
+from prbnn.enforcement.fraction import LARGEST_DUAL
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import LARGEST_SHARE_DUAL, NEAR_THE_END, Enforcement, enforcement_of
-from prbnn.enforcement.pressure import State as Enforced
+from prbnn.enforcement.pressure import Enforcement, EnforcementState, enforcement_of
+from prbnn.enforcement.stall import NEAR_THE_CAP
 from prbnn.rules.base import Rule
 
 STEPS, FUNCTIONS = 5000, 40
@@ -48,11 +49,11 @@ def run(enforcement: Enforcement, course: Array, spread: Array) -> tuple[Array, 
     functions = jnp.asarray(places / places.std(), float)[:, None]
     rank = (jnp.arange(FUNCTIONS) + 0.5)[:, None] / FUNCTIONS
 
-    def step(state: Enforced, now: Array) -> tuple[Enforced, tuple[Array, Array]]:
+    def step(state: EnforcementState, now: Array) -> tuple[EnforcementState, tuple[Array, Array]]:
         broken = (rank < now[1]).astype(float)
         measured = Measured(spread * functions - now[0], broken, now[2] * broken)
         state = enforcement.update(state, measured, 100.0)
-        return state, (enforcement.infeasible(state)[0], state.dual[0] / enforcement.scale)
+        return state, (enforcement.infeasible(state)[0], state.dual[0] / enforcement.table.scale)
 
     return jax.lax.scan(step, enforcement.init(), course)[1]
 
@@ -61,7 +62,7 @@ class TestHard:
     def test_a_share_that_never_falls_is_told_when_pressure_is_near_its_end(self) -> None:
         step, pressure = found_at(enforced(AtLeast(0)), 0.5)
         assert step is not None
-        assert pressure >= NEAR_THE_END * LARGEST_SHARE_DUAL
+        assert pressure >= NEAR_THE_CAP * LARGEST_DUAL
 
     def test_a_plateau_on_the_way_is_none(self) -> None:
         """As of flights that must descend: pressure tenfold in vain, and then it works."""
@@ -97,7 +98,7 @@ class TestTolerance:
 
 def test_a_rule_at_rest_has_no_pressure_and_is_never_told() -> None:
     enforcement = enforced(AtLeast(0))
-    resting = eqx.tree_at(lambda part: part.active, enforcement, jnp.zeros(1))
+    resting = eqx.tree_at(lambda part: part.table.active, enforcement, jnp.zeros(1))
     assert found_at(resting, 0.5)[0] is None
     assert float(enforcement.pressure(enforcement.init())[0]) > 0
     assert float(resting.pressure(resting.init())[0]) == 0

@@ -10,8 +10,9 @@ import pytest
 from tests.enforcement.tasks import prepared
 
 from prbnn import AtLeast, Increasing
+from prbnn.enforcement.fraction import FASTEST_RISE, LEAST_REACH
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import FASTEST_RISE, LEAST_REACH, Enforcement, State, enforcement_of
+from prbnn.enforcement.pressure import Enforcement, EnforcementState, enforcement_of
 from prbnn.enforcement.worst import first_worst
 from prbnn.inference.problem import INSIDE, Batch
 
@@ -20,9 +21,9 @@ def enforced(*rules, rejection: float = 0.2) -> Enforcement:
     return enforcement_of(rules, np.ones(len(rules)), 10.0, rejection=rejection)
 
 
-def seen(enforcement: Enforcement, share: float, steps: int = 300) -> State:
+def seen(enforcement: Enforcement, share: float, steps: int = 300) -> EnforcementState:
     """After so many steps in which a block of points saw that share of functions break each rule."""
-    count = len(enforcement.kinds)
+    count = len(enforcement.table.kinds)
     state = enforcement.init()
     measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, share, 0.1)))
     for _ in range(steps):
@@ -30,16 +31,18 @@ def seen(enforcement: Enforcement, share: float, steps: int = 300) -> State:
     return state
 
 
-def direction(enforcement: Enforcement, state: State, share: float) -> float:
+def direction(enforcement: Enforcement, state: EnforcementState, share: float) -> float:
     """Where the dual goes after one more step that saw that share, as a sign."""
-    count = len(enforcement.kinds)
+    count = len(enforcement.table.kinds)
     measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, share, 0.1)))
     return float(jnp.sign(enforcement.update(state, measured, 0.0).dual[0] - state.dual[0]))
 
 
-def calibrated(enforcement: Enforcement, state: State, anywhere: Sequence[float]) -> State:
+def calibrated(
+    enforcement: Enforcement, state: EnforcementState, anywhere: Sequence[float]
+) -> EnforcementState:
     for share in anywhere:
-        state = enforcement.calibrate(state, jnp.full(len(enforcement.kinds), share))
+        state = enforcement.calibrate(state, jnp.full(len(enforcement.table.kinds), share))
     return state
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prbnn.enforcement.pressure import REJECTION
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.fitting.batch import _groups, choose_temperings, score_many, train_many
 from prbnn.fitting.fit import train
 from prbnn.fitting.prepare import prepare

@@ -24,7 +24,7 @@ from prbnn import (
     fit,
     smallest_conflict,
 )
-from prbnn.enforcement.pressure import RESPONSE
+from prbnn.enforcement.lagrangian import RESPONSE
 from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
 from prbnn.rules.base import Rule

@@ -84,7 +84,7 @@ def _fewest(
 
 def _only(task: Task, chosen: Collection[int], rules: Sequence[int]) -> Task:
     """The task with some rules resting: their pressure is 0, and nothing compiles anew."""
-    active = np.array(task.enforcement.active)
+    active = np.array(task.enforcement.table.active)
     active[[k for k in rules if k not in chosen]] = 0.0
-    enforcement = eqx.tree_at(lambda part: part.active, task.enforcement, jnp.asarray(active))
+    enforcement = eqx.tree_at(lambda part: part.table.active, task.enforcement, jnp.asarray(active))
     return task._replace(enforcement=enforcement)

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from prbnn.enforcement import pressure as enforcing
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import Enforcement
+from prbnn.enforcement.pressure import Enforcement, EnforcementState
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
 from prbnn.inference.engine import Engine, Pace
 from prbnn.inference.problem import Batch, Problem
@@ -48,7 +47,7 @@ class Carry(NamedTuple):
     """Everything that changes from step to step."""
 
     engine: Any
-    enforcement: enforcing.State
+    enforcement: EnforcementState
     key: Array
     step: Array
     worst: Int[Array, "groups worst"]
@@ -94,7 +93,7 @@ def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
 
 
 def begin(
-    engine: Engine, problem: Problem, state: Any, key: Array, duals: enforcing.State
+    engine: Engine, problem: Problem, state: Any, key: Array, duals: EnforcementState
 ) -> Carry:
     """Everything as it is before the first step, once an engine has its first state."""
     worst = first_worst(problem.knowledge, worst_points(engine, problem))
@@ -186,7 +185,7 @@ def run_chunk(
             jax.tree.map(jnp.add, sums, now),
         )
 
-    rules = jnp.zeros(len(enforcement.kinds))
+    rules = jnp.zeros(len(enforcement.table.kinds))
     zeros = Means(*(jnp.zeros(()) for _ in range(3)), rules, rules, rules, jnp.zeros(()))
     carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
     if problem.knowledge is not None and carry.worst.shape[1]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from prbnn.enforcement.stall import patience
 from prbnn.fitting.loop import Carry, Means
 from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import History, Result
@@ -78,7 +79,9 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             "interrupted", f"stopped at step {step}, before its end; fit again to train to the end"
         )
     if status == "infeasible":
-        stalled = np.asarray(carry.enforcement.stalled) >= task.enforcement.patience / 2
+        stalled = (
+            np.asarray(carry.enforcement.stall.stalled) >= patience(task.enforcement.block) / 2
+        )
         late = _missed(task, _shown(task, carry, record))
         return _infeasible(task, _those(labels, stalled | late))
     shown = _shown(task, carry, record)
@@ -135,7 +138,7 @@ def contradictions(task: Task) -> list[Conflict]:
 
 
 def _clashes(task: Task) -> list[Conflict]:
-    active = np.asarray(task.enforcement.active) > 0
+    active = np.asarray(task.enforcement.table.active) > 0
     rules = [rule for rule, here in zip(task.rules, active, strict=True) if here]
     return conflicts(rules, task.columns)
 
@@ -204,7 +207,7 @@ def _shown(task: Task, carry: Carry, record: Record) -> Shown:
     seen = task.engine.chunk * len(tail) * functions
     f = np.mean([means.f for _, means in tail], axis=0)
     chance = np.isin(_kinds(task), (Kind.FUNCTIONS, Kind.POINTS))
-    variance = np.asarray(carry.enforcement.variance_f, float)
+    variance = np.asarray(carry.enforcement.running.variance, float)
     # members are the same functions at every step
     worth = np.full(len(task.rules), seen if task.engine.endless else functions)
     return Shown(np.where(chance, -broken, f), np.sqrt(variance / seen), variance, worth, broken)
@@ -222,22 +225,24 @@ def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
 def _missed(task: Task, shown: Shown) -> np.ndarray:
     """Which rules are not met, Monte Carlo error allowed for."""
     kinds = _kinds(task)
-    bound = np.asarray(task.enforcement.bound, float)
+    bound = np.asarray(task.enforcement.table.bound, float)
     slack = np.where(kinds == Kind.AVERAGE, AVERAGE_SLACK, RELATIVE_SLACK * np.abs(bound))
     short = shown.value < bound - slack - 3 * shown.error - 1e-6
-    often = shown.broken > 3 * np.asarray(task.enforcement.target, float)
+    often = shown.broken > 3 * np.asarray(task.enforcement.table.target, float)
     missed = np.where(kinds == Kind.HARD, often, short & _priced(kinds))
-    return missed & (np.asarray(task.enforcement.active) > 0)
+    return missed & (np.asarray(task.enforcement.table.active) > 0)
 
 
 def _pressing(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
     """Which duals tilt the posterior by more than a little of the spread of what they bound."""
     kinds = _kinds(task)
     # where no draw breaks a rule its spread is not seen, but its dual may well be too large
-    unseen = np.where(kinds == Kind.AVERAGE, 0.0, np.abs(np.asarray(task.enforcement.bound, float)))
+    unseen = np.where(
+        kinds == Kind.AVERAGE, 0.0, np.abs(np.asarray(task.enforcement.table.bound, float))
+    )
     spread = np.maximum(np.sqrt(shown.variance), unseen)
     tilts = np.asarray(carry.enforcement.dual, float) * spread > NEGLIGIBLE * task.tempering
-    return tilts & _priced(kinds) & (np.asarray(task.enforcement.active) > 0)
+    return tilts & _priced(kinds) & (np.asarray(task.enforcement.table.active) > 0)
 
 
 def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
@@ -246,7 +251,7 @@ def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
     At the right dual a rule is just met, or the dual is 0 (complementary slackness). A dual moves a mean
     by dual * variance / tempering.
     """
-    bound = np.asarray(task.enforcement.bound, float)
+    bound = np.asarray(task.enforcement.table.bound, float)
     moved = np.asarray(carry.enforcement.dual, float) * shown.variance / task.tempering
     average = _kinds(task) == Kind.AVERAGE
     most = np.minimum(DUAL_SLACK * moved, SPREAD_SLACK * np.sqrt(shown.variance))
@@ -256,7 +261,7 @@ def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
 
 def _vague(task: Task, shown: Shown) -> np.ndarray:
     """Which mean violations and frequencies rest on too few draws to be known."""
-    bound = np.asarray(task.enforcement.bound, float)
+    bound = np.asarray(task.enforcement.table.bound, float)
     error = np.sqrt(shown.variance / shown.worth)
     return (_kinds(task) != Kind.AVERAGE) & (bound < 0) & (error > VAGUE * np.abs(bound))
 

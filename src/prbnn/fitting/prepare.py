@@ -91,14 +91,13 @@ class Task(NamedTuple):
     @property
     def rows(self) -> float:
         """How many rows the data count as: equal rows are trained as one with their weights' sum."""
-        return max(float(self.data.count), float(self.enforcement.scale))
+        return max(float(self.data.count), float(self.enforcement.table.scale))
 
     def tempered(self, tempering: float) -> Task:
         """The same task with another weight of the KL term."""
-        problem, enforcement = (
-            eqx.tree_at(lambda part: part.tempering, part, number(tempering))
-            for part in (self.problem, self.enforcement)
-        )
+        weight = number(tempering)
+        problem = eqx.tree_at(lambda part: part.tempering, self.problem, weight)
+        enforcement = eqx.tree_at(lambda part: part.table.tempering, self.enforcement, weight)
         return self._replace(problem=problem, enforcement=enforcement, tempering=tempering)
 
     def also_at(self, further: Mapping[int, np.ndarray]) -> Task:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import is_number
 from prbnn.inference.problem import Batch, Problem
 from prbnn.rules.strengths import Kind
