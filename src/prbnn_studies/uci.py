@@ -21,8 +21,9 @@ from prbnn.assessment import metrics
 from prbnn.enforcement.fraction import REJECTION
 from prbnn.errors import DataError
 from prbnn.fitting.batch import choose_temperings, score_many, train_many
-from prbnn.fitting.prepare import Task, engine_of, prepare
+from prbnn.fitting.prepare import engine_of, prepare
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Gaussian, Noise
 from prbnn.model.networks import MLP

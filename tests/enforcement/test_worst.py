@@ -13,7 +13,8 @@ from tests.enforcement.tasks import prepared
 from prbnn import AtLeast, AtMost, Gaussian, Increasing, PRBNNRegressor, fit
 from prbnn.enforcement.measure import measure
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
-from prbnn.fitting.fit import FittedTask, start
+from prbnn.fitting.fitted import FittedTask
+from prbnn.fitting.loop import start
 from prbnn.model.networks import MLP
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import DENSE, BoundKnowledge

@@ -16,8 +16,8 @@ from prbnn.certify.enclosures.forms import DOUBLE, Form
 from prbnn.certify.enclosures.layers import Chain, chain_of, deployed
 from prbnn.certify.enclosures.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
-from prbnn.inference.problem import response
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.response import response
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_at

@@ -21,12 +21,13 @@ from prbnn.data.frames import is_named, read_inputs, read_weights
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import ScalingKind
 from prbnn.errors import DataError, DivergedError, InfeasibleError
-from prbnn.fitting.fit import train
-from prbnn.fitting.prepare import Enforce, Settings, Task, check_count, engine_of, prepare
+from prbnn.fitting.prepare import Enforce, Settings, check_count, engine_of, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
 from prbnn.fitting.result import Proof, Result, Solution
+from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import choose_tempering
+from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
 from prbnn.model.construction.built import built_in
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Noise

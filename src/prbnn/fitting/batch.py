@@ -6,7 +6,6 @@ one. The tasks must share network, likelihood, engine and rules; rows are padded
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +16,11 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement
-from prbnn.fitting.fit import RAW_DRAWS, finish, plan_of, rows_a_step, solution_of, start
-from prbnn.fitting.loop import Carry, Data, Means, Plan, run_chunk
-from prbnn.fitting.prepare import Task, seeds
+from prbnn.fitting.fitted import RAW_DRAWS, Trained, solution_of
+from prbnn.fitting.loop import Carry, ChunkInfo, Schedule, advance, finish, start
+from prbnn.fitting.padding import Data
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task, seeds
 from prbnn.fitting.tempering import (
     CANDIDATES,
     FALLBACK,
@@ -28,17 +28,26 @@ from prbnn.fitting.tempering import (
     FOLDS,
     MOST_ROWS,
     Chosen,
-    Entry,
-    entry_of,
-    race,
+    Race,
+    race_of,
     rows_to_hold_out,
+    run_race,
     verdict,
+)
+from prbnn.fitting.train import (
+    Budget,
+    Looks,
+    Program,
+    budget_of,
+    record_of,
+    rows_per_step,
+    run,
+    status_of,
 )
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 from prbnn.posterior.draws import Posterior
-from prbnn.system.process import computing
 
 # bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
 MEMORY = 2e9
@@ -99,41 +108,38 @@ def _train_group(
     draws: int,
     report: Callable[[int], None],
 ) -> list[Solution]:
-    computing()
-    began = time.perf_counter()
     tasks = _padded_alike(tasks)
-    engine, plan = tasks[0].engine, plan_of(tasks[0], steps)
+    engine, count = tasks[0].engine, len(tasks)
     stack = _stacked([Stack(task.problem, task.enforcement, task.data) for task in tasks])
     keys = jax.vmap(jax.random.key)(jnp.asarray([seeds(seed)[1] for seed in task_seeds], np.uint32))
-    carry = _start_all(engine, stack, keys)
-    batch_size = rows_a_step(tasks[0], batch_size)
-    record, compiled = [], began
-    diverged = infeasible = np.zeros(len(tasks), bool)
-    for done in range(0, steps, engine.chunk):
-        count = jnp.asarray(min(engine.chunk, steps - done), jnp.int32)
-        carry, means, sound, stuck = _advance(engine, stack, plan, carry, count, batch_size)
-        record.append((done + int(count), jax.tree.map(np.asarray, means)))
-        diverged, infeasible = diverged | ~np.asarray(sound), infeasible | np.asarray(stuck)
-        compiled = time.perf_counter() if done == 0 else compiled
-        report(done + int(count))
-    carry = carry._replace(engine=_finish_all(engine, stack, carry.engine))
-    carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), carry)
-    seconds = compiled - began, time.perf_counter() - compiled
-    statuses = np.where(diverged, "diverged", np.where(infeasible, "infeasible", "budget spent"))
-    return [
-        solution_of(
-            task,
-            _entry(carry, place),
-            [(step, _entry(means, place)) for step, means in record],
-            str(statuses[place]),
-            draws,
-            steps,
-            seconds[0] / len(tasks),
-            seconds[1] / len(tasks),
-            seed,
+    rows = rows_per_step(tasks[0], batch_size)
+    program = Program(
+        start=lambda: _start_all(engine, stack, keys),
+        advance=lambda carry, schedule, count: _advance_all(
+            engine, stack, schedule, carry, count, rows
+        ),
+        finish=lambda state: _finish_all(engine, stack, state),
+    )
+
+    def to_the_end(looks: Looks, budget: Budget) -> Budget:
+        report(looks[-1][0])
+        return budget
+
+    ran = run(program, budget_of(tasks[0], steps), engine.chunk, to_the_end)
+    carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), ran.carry)
+    solutions = []
+    for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True)):
+        looks = [(step, _entry(info, place)) for step, info in ran.looks]
+        trained = Trained(
+            carry=_entry(carry, place),
+            record=record_of(looks),
+            status=status_of(looks),
+            budget=steps,
+            seconds_compile=ran.seconds_compile / count,
+            seconds_run=ran.seconds_run / count,
         )
-        for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True))
-    ]
+        solutions.append(solution_of(task, trained, draws, seed))
+    return solutions
 
 
 def choose_temperings(
@@ -146,18 +152,18 @@ def choose_temperings(
     choices: list[Chosen] = []
     for group in _groups(tasks, FOLDS * len(CANDIDATES)):
         alike = _padded_alike([tasks[k] for k in group])
-        entries = [
-            entry_of(task.problem, task.data, task_seeds[k])
+        races = [
+            race_of(task.problem, task.data, task_seeds[k])
             for k, task in zip(group, alike, strict=True)
         ]
-        densities = np.asarray(_race_all(alike[0].engine, _stacked(entries)))
-        choices += [verdict(d, entry.data) for d, entry in zip(densities, entries, strict=True)]
+        densities = np.asarray(_race_all(alike[0].engine, _stacked(races)))
+        choices += [verdict(d, race.data) for d, race in zip(densities, races, strict=True)]
         if progress is not None:
             progress(len(choices), len(tasks))
     return choices
 
 
-class Scored(NamedTuple):
+class RowScores(NamedTuple):
     """The mean prediction and log predictive density of some rows, in the user's units."""
 
     mean: np.ndarray
@@ -166,7 +172,7 @@ class Scored(NamedTuple):
 
 def score_many(
     posteriors: Sequence[Posterior], x: Sequence[np.ndarray], y: Sequence[np.ndarray]
-) -> list[Scored]:
+) -> list[RowScores]:
     """What each posterior predicts for its own rows: `Posterior.predict` and `log_density` at once.
 
     Posteriors may hold different numbers of draws, and tables different numbers of rows.
@@ -184,7 +190,7 @@ def score_many(
     arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, shares, inputs, targets))
     means, densities = _score_all(model, *arrays)
     return [
-        Scored(
+        RowScores(
             posterior.scaling.restore(mean[: len(rows)]),
             density[: len(rows)] - np.sum(np.log(posterior.scaling.output_scale)),
         )
@@ -212,15 +218,15 @@ def _score_all(model: tuple, vectors: Array, shares: Array, x: Array, y: Array) 
     return jax.vmap(one)(vectors, shares, x, y)
 
 
-def _groups(tasks: Sequence[Task], runs_a_task: int) -> Iterator[np.ndarray]:
+def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
     """Positions of tasks that fit into memory together."""
     rows = max(task.data.x.shape[0] for task in tasks)
-    rows = min(rows, MOST_ROWS) if runs_a_task > 1 else rows_a_step(tasks[0], None) or rows
+    rows = min(rows, MOST_ROWS) if runs_per_task > 1 else rows_per_step(tasks[0], None) or rows
     task = tasks[0]
     leaves = [leaf for leaf in jax.tree.leaves(task.problem.network) if eqx.is_array(leaf)]
     units = sum(leaf.shape[0] for leaf in leaves if leaf.ndim == 2)
     points = task.problem.points_width * len(task.rules)
-    size = 4 * COPIES * runs_a_task * _functions(task) * (rows + points) * max(units, 1)
+    size = 4 * COPIES * runs_per_task * _functions(task) * (rows + points) * max(units, 1)
     count = min(len(tasks), -(-len(tasks) * size // int(MEMORY)))
     yield from np.array_split(np.arange(len(tasks)), max(count, 1))
 
@@ -271,22 +277,17 @@ def _start_all(engine: Engine, stack: Stack, keys: Array) -> Carry:
 
 
 @eqx.filter_jit
-def _advance(
-    engine: Engine, stack: Stack, plan: Plan, carry: Carry, count: Array, batch_size: int | None
-) -> tuple[Carry, Means, Array, Array]:
-    """A chunk of steps of every run; runs that stop being finite stay where they were."""
-
-    def one(part: Stack, carry: Carry) -> tuple[Carry, Means, Array, Array]:
-        following, means = run_chunk(engine, *part, plan, carry, count, batch_size)
-        moving = [leaf for leaf in jax.tree.leaves(following.engine) if eqx.is_inexact_array(leaf)]
-        checks = [jnp.all(jnp.isfinite(leaf)) for leaf in (means.elbo, means.pressure, *moving)]
-        sound = jnp.all(jnp.stack(checks))
-        kept = jax.tree.map(
-            lambda new, old: new if _is_key(new) else jnp.where(sound, new, old), following, carry
-        )
-        return kept, means, sound, jnp.any(part.enforcement.infeasible(kept.enforcement))
-
-    return eqx.filter_vmap(one)(stack, carry)
+def _advance_all(
+    engine: Engine,
+    stack: Stack,
+    schedule: Schedule,
+    carry: Carry,
+    count: Array,
+    batch_size: int | None,
+) -> tuple[Carry, ChunkInfo]:
+    return eqx.filter_vmap(
+        lambda part, carry: advance(engine, *part, schedule, carry, count, batch_size)
+    )(stack, carry)
 
 
 @eqx.filter_jit
@@ -297,5 +298,5 @@ def _finish_all(engine: Engine, stack: Stack, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def _race_all(engine: Engine, entries: Entry) -> Array:
-    return eqx.filter_vmap(lambda entry: race(engine, entry))(entries)
+def _race_all(engine: Engine, races: Race) -> Array:
+    return eqx.filter_vmap(lambda race: run_race(engine, race))(races)

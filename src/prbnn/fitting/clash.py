@@ -10,10 +10,10 @@ import numpy as np
 
 from prbnn.errors import KnowledgeError
 from prbnn.fitting.batch import train_many
-from prbnn.fitting.fit import FittedTask
+from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.outcome import contradictions
-from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.rules.strengths import Kind
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from prbnn.enforcement.stall import patience
 from prbnn.fitting.loop import Carry, Means
-from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import History, Result
+from prbnn.fitting.task import Task
 from prbnn.posterior.diagnostics import FEWEST_DRAWS, Diagnostics, effective_draws
 from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.strengths import Hard, Kind

@@ -12,8 +12,9 @@ import numpy as np
 
 from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import Certifier
-from prbnn.fitting.fit import FittedTask, train
+from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.result import Progress, Proof, Solution
+from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Posterior
@@ -23,7 +24,7 @@ from prbnn.rules.strengths import Kind
 SECONDS = 300.0
 # where fewer of the draws that passed the check at points are proved, training goes on
 ENOUGH = 0.5
-# rounds of training at most, each a quarter of the steps before
+# rounds of further training at most, each of a quarter of the steps that the fit was given
 ROUNDS = 4
 SPARE = 8
 # draws tried for one that is wanted, at most
@@ -54,7 +55,7 @@ def prove(
     deadline = time.monotonic() + seconds
     certifier = Certifier(solution.posterior, rules)
     further: dict[int, list[np.ndarray]] = {}
-    rounds = 0
+    rounds, steps = 0, _steps_per_round(solution)
     while True:
         say("proving draws")
         proof, broken = _collect(solution, certifier, rules, count, deadline)
@@ -69,7 +70,7 @@ def prove(
         rounds += 1
         say("training on, with counterexamples")
         joined = {place: np.concatenate(parts) for place, parts in further.items()}
-        solution = _go_on(solution, joined, rounds, batch_size, progress)
+        solution = _go_on(solution, joined, rounds, steps, batch_size, progress)
 
 
 def _collect(
@@ -135,17 +136,26 @@ def _resumable(solution: Solution) -> bool:
     return engine.block == 1 and type(engine).finish is Engine.finish
 
 
+def _steps_per_round(solution: Solution) -> int:
+    """A quarter of the steps that the fit was given."""
+    fitted = solution.fitted
+    if not isinstance(fitted, FittedTask):
+        return 0
+    return max(fitted.task.engine.chunk, fitted.budget // 4)
+
+
 def _go_on(
     solution: Solution,
     further: dict[int, np.ndarray],
     number: int,
+    steps: int,
     batch_size: int | None,
     progress: Callable[[Progress], None] | None,
 ) -> Solution:
+    """Train ``steps`` steps more, with ``further`` points by rule; ``number`` counts these rounds."""
     fitted = solution.fitted
     assert isinstance(fitted, FittedTask)
     task = fitted.task.also_at(further)
-    steps = max(task.engine.chunk, task.engine.steps // 4)
     carry = fitted.carry._replace(
         key=jax.random.fold_in(fitted.carry.key, number), step=jnp.zeros((), int)
     )

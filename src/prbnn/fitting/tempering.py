@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.fitting.loop import Data, Plan, begin, pad, run_chunk
+from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
+from prbnn.fitting.padding import Data, pad
 from prbnn.inference.engine import Engine
-from prbnn.inference.problem import Batch, Problem
+from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 
 CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05)
@@ -48,7 +49,7 @@ class Chosen:
         return f"tempering {self.value:g}, by held-out log density a row ({tried})"
 
 
-class Entry(NamedTuple):
+class Race(NamedTuple):
     """One problem in the race: its rows, which of them each fold holds out, and a key a fold."""
 
     problem: Problem
@@ -66,8 +67,8 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
         return Chosen(FALLBACK, {})
-    entry = entry_of(problem, data, seed)
-    return verdict(race(engine, entry), entry.data)
+    race = race_of(problem, data, seed)
+    return verdict(run_race(engine, race), race.data)
 
 
 def rows_to_hold_out(problem: Problem, data: Data) -> Data:
@@ -85,7 +86,7 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
     return pad(np.asarray(data.x)[place], np.asarray(data.y)[place], np.ones(len(place)))
 
 
-def entry_of(problem: Problem, data: Data, seed: int) -> Entry:
+def race_of(problem: Problem, data: Data, seed: int) -> Race:
     """The problem without its rules, on at most MOST_ROWS rows in random folds."""
     generator, rows = np.random.default_rng(seed), int(data.count)
     if rows > MOST_ROWS:
@@ -97,7 +98,7 @@ def entry_of(problem: Problem, data: Data, seed: int) -> Entry:
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
     bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
     none = enforcement_of([], np.zeros(0), float(rows))
-    return Entry(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
+    return Race(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
 
 
 def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
@@ -117,22 +118,24 @@ def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
 
 
 @eqx.filter_jit
-def race(engine: Engine, entry: Entry) -> Array:
+def run_race(engine: Engine, race: Race) -> Array:
     """Held-out log predictive density of every row (candidates, rows), all runs in one vmap."""
     # a shorter run at a higher rate goes about as far as the long one will
     engine = engine.hasty(HASTE, FASTEST)
-    problem, enforcement, data, held, keys = entry
+    problem, enforcement, data, held, keys = race
     candidates = jnp.asarray(CANDIDATES, float)
-    plan = Plan(*(jnp.asarray(v, float) for v in (STEPS * 2 // 3, STEPS // 3, 0, STEPS)))
+    lengths = (STEPS * 2 // 3, STEPS // 3, 0, STEPS)
+    schedule = Schedule(*(jnp.asarray(length, float) for length in lengths))
 
     def one(tempering: Array, held: Array, key: Array) -> Array:
         run = eqx.tree_at(lambda p: p.tempering, problem, tempering)
         train = data._replace(weight=data.weight * (1 - held))
         start = engine.init(run, jax.random.fold_in(key, 2))
         carry = begin(engine, run, start, key, enforcement.init())
-        carry, _ = run_chunk(engine, run, enforcement, train, plan, carry, jnp.asarray(STEPS), None)
-        rows = Batch(train.x, train.y, train.weight, jnp.zeros((), int), jnp.ones(0))
-        fitted = engine.finish(run, carry.engine, rows)
+        carry, _ = run_chunk(
+            engine, run, enforcement, train, schedule, carry, jnp.asarray(STEPS), None
+        )
+        fitted = engine.finish(run, carry.engine, all_rows(train))
         draws = engine.draws_of(run, jax.random.fold_in(key, 1), fitted, DRAWS)
 
         def density(weights: Array, own: Array) -> Array:

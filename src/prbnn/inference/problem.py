@@ -7,7 +7,6 @@ noise); it need not know where one ends and the other begins.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.enforcement.worst import kept_worst
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.networks import Network, build
+from prbnn.model.response import response
 from prbnn.model.weights import flatten, unflatten
 from prbnn.rules.scoring.binding import BoundKnowledge
 
@@ -38,18 +37,6 @@ class Batch(NamedTuple):
     points_start: Array
     softness: Float[Array, " rules"]
     worst: Int[Array, "groups worst"] | None = None
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """A network's declaration: another key, another start."""
-
-    network: Network | Callable
-    inputs: int
-    outputs: int
-
-    def __call__(self, key: Array) -> Float[Array, " weights"]:
-        return flatten(build(self.network, key, self.inputs, self.outputs))
 
 
 class Problem(eqx.Module):
@@ -178,11 +165,3 @@ def inside_of(knowledge: BoundKnowledge) -> float:
     it a little between them.
     """
     return INSIDE if len(knowledge.frame.inputs) > 1 else 0.0
-
-
-def response(
-    network: Any, likelihood: Likelihood, weights: Array, own: Array
-) -> Callable[[Array], Array]:
-    """What rules see of a network with some weights: means, rates or class probabilities."""
-    built = unflatten(network, weights)
-    return lambda x: likelihood.split(own, built(x))[0]

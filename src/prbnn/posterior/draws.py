@@ -17,11 +17,12 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import DataError
-from prbnn.inference.problem import inside_of, response
+from prbnn.inference.problem import inside_of
 from prbnn.model.construction.builder import ends_of, output_of
 from prbnn.model.construction.built import built_in
 from prbnn.model.construction.limits import held
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.response import response
 from prbnn.model.weights import unflatten
 from prbnn.rules.base import Rule
 from prbnn.rules.evaluation import at_points

@@ -20,7 +20,8 @@ from prbnn.estimators.classifier import PRBNNClassifier
 from prbnn.estimators.estimator import Estimator
 from prbnn.estimators.regressor import PRBNNRegressor
 from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
-from prbnn.fitting.prepare import Settings, build_network
+from prbnn.fitting.building import build_network
+from prbnn.fitting.prepare import Settings
 from prbnn.fitting.result import History, Solution
 from prbnn.model.construction.builder import construction_of
 from prbnn.model.recurrent import over
