@@ -14,7 +14,9 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.model.weights import flatten
-from prbnn.posterior.draws import CHECK_POINTS, CHUNK_ROWS, Posterior
+from prbnn.posterior.checking import CHECK_POINTS
+from prbnn.posterior.chunks import CHUNK_ROWS
+from prbnn.posterior.draws import Posterior
 
 DRAWS = 90
 ROUNDING = 2e-5  # float32, in standard deviations of an output

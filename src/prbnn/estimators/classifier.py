@@ -13,7 +13,7 @@ from prbnn.data.frames import read_weights, refuse_masked
 from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.estimators.estimator import Estimator, one_column
 from prbnn.model.likelihoods import Bernoulli, Categorical
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule, named
 
 

@@ -33,7 +33,8 @@ from prbnn.model.construction.built import built_in
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Noise
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
-from prbnn.posterior.draws import Check, Posterior
+from prbnn.posterior.checking import Check
+from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.strengths import Kind
 from prbnn.saving.writing import content_of

@@ -16,7 +16,7 @@ from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
 
 

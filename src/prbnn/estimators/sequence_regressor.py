@@ -19,7 +19,7 @@ from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
 
 # few sequences are soon learned by heart; many take longer to settle
