@@ -1,7 +1,7 @@
 """Many tasks at once: tables of one kind (splits, folds, seeds) under one vmap.
 
-Small networks leave most of a machine idle; twenty of them side by side take little longer than
-one. The tasks must share network, likelihood, engine and rules; rows are padded to one size.
+Small networks leave most of a machine idle; 20 of them side by side take little longer than one. The
+tasks must share network, likelihood, engine and rules; rows are padded to one size.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from prbnn.posterior.draws import Posterior
 # bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
 MEMORY = 2e9
 COPIES = 6
-# draws predicted with at a time
+# draws evaluated at a time in scoring
 BLOCK_DRAWS = 32
 
 Report = Callable[[int, int], None]
 
 
 class Stack(NamedTuple):
-    """Tasks as arrays with a leading axis, one entry a task."""
+    """Tasks as arrays with a leading axis, one entry per task."""
 
     problem: Problem
     enforcement: Enforcement
@@ -77,8 +77,8 @@ def train_many(
 ) -> list[Solution]:
     """What `train` of each task gives without early stopping, all tasks side by side.
 
-    A run that diverges keeps its last finite state, one that is infeasible goes on to the end; both
-    say so in their result. ``progress`` is told how many steps of how many are done.
+    A run that diverges keeps its last finite state, and one that is infeasible goes on to the end; the
+    result of each says so. ``progress`` is called with the steps done and the steps in all.
     """
     solutions: list[Solution] = []
     groups = list(_groups(tasks, 1))
@@ -178,16 +178,16 @@ def score_many(
     Posteriors may hold different numbers of draws, and tables different numbers of rows.
     """
     most_draws, most_rows = max(map(len, posteriors)), max(map(len, x))
-    inputs, targets, vectors, shares = [], [], [], []
+    inputs, targets, vectors, weights = [], [], [], []
     for posterior, rows, wanted in zip(posteriors, x, y, strict=True):
         fill, count = ((0, most_rows - len(rows)), (0, 0)), len(posterior)
         inputs.append(np.pad(posterior.scaling.inputs(rows), fill))
         targets.append(np.pad(posterior.scaling.outputs(wanted.reshape(len(rows), -1)), fill))
         vectors.append(np.pad(posterior.vectors, ((0, most_draws - count), (0, 0))))
-        shares.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
+        weights.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
     first = posteriors[0]
     model = first.network, first.likelihood, first.draws.shape[1]
-    arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, shares, inputs, targets))
+    arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, weights, inputs, targets))
     means, densities = _score_all(model, *arrays)
     return [
         RowScores(
@@ -201,10 +201,10 @@ def score_many(
 
 
 @eqx.filter_jit
-def _score_all(model: tuple, vectors: Array, shares: Array, x: Array, y: Array) -> tuple:
+def _score_all(model: tuple, vectors: Array, weights: Array, x: Array, y: Array) -> tuple:
     network, likelihood, size = model
 
-    def one(vectors: Array, shares: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    def one(vectors: Array, weights: Array, x: Array, y: Array) -> tuple[Array, Array]:
         def drawn(vector: Array) -> tuple[Array, Array]:
             own = vector[size:]
             values = jax.vmap(unflatten(network, vector[:size]))(x)
@@ -212,14 +212,14 @@ def _score_all(model: tuple, vectors: Array, shares: Array, x: Array, y: Array) 
             return likelihood.split(own, values)[0], density
 
         means, densities = jax.lax.map(drawn, vectors, batch_size=BLOCK_DRAWS)
-        mixture = jax.nn.logsumexp(densities, axis=0, b=shares[:, None])
-        return jnp.tensordot(shares, means, axes=1), mixture
+        mixture = jax.nn.logsumexp(densities, axis=0, b=weights[:, None])
+        return jnp.tensordot(weights, means, axes=1), mixture
 
-    return jax.vmap(one)(vectors, shares, x, y)
+    return jax.vmap(one)(vectors, weights, x, y)
 
 
 def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
-    """Positions of tasks that fit into memory together."""
+    """Positions of tasks that fit into memory together, where each takes ``runs_per_task`` runs."""
     rows = max(task.data.x.shape[0] for task in tasks)
     rows = min(rows, MOST_ROWS) if runs_per_task > 1 else rows_per_step(tasks[0], None) or rows
     task = tasks[0]
@@ -232,7 +232,7 @@ def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
 
 
 def _functions(task: Task) -> int:
-    """How many functions the engine evaluates a step."""
+    """How many functions the engine evaluates per step."""
     options = (
         getattr(task.engine, name, 1) for name in ("draws", "members", "particles", "chains")
     )
@@ -252,7 +252,7 @@ def _padded_alike(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
-    """Pytrees of the same structure as one, with a leading axis; refuses tasks of different kinds."""
+    """Pytrees of the same structure as one, with a leading axis; raises where structures differ."""
     structures = {jax.tree.structure(eqx.filter(part, eqx.is_array)) for part in parts}
     if len(structures) > 1:
         raise ValueError("tasks trained together must share network, likelihood, engine and rules")

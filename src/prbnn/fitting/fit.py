@@ -43,27 +43,34 @@ def fit(
     seed: int = 0,
     enforce: Enforce = "training",
 ) -> Solution:
-    """Fit a posterior under knowledge.
+    """Fit a posterior of ``network`` under ``knowledge``, a list of rules.
 
     Maximises E_q log p(y | x, w) - tempering * KL(q || prior) subject to the rules.
 
     - ``x``, ``y``: tables or arrays; both None fits the prior under the rules alone
-    - ``scaling``: "none" (the network sees your units; priors and duals mean what they say),
-      "standard" or "minmax"
+    - ``inference``: an engine or its name
+    - ``likelihood``, ``prior``: where None, a Gaussian with learned noise, and a standard normal
+    - ``scaling``: "none" (the network sees your units, in which priors and duals are stated), "standard"
+      or "minmax"
     - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
-    - ``points``: at how many points of each rule's region a step tries it
-    - ``rejection``: share of drawn functions that may break a hard rule without a tolerance, and be
-      rejected by conditioning; less of it means more pressure and a narrower posterior. None is the
+    - ``batch_size``: rows per step; None is all rows, or 1,024 of a table with more than 4,096
+    - ``points``: at how many points of each rule's region a step evaluates it
+    - ``rejection``: fraction of drawn functions that may break a hard rule without a tolerance, and be
+      rejected by conditioning; a smaller one means more pressure and a narrower posterior. None is the
       engine's own
     - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
       of an engine with a fixed number of members or kept draws
-    - ``categories``: columns that take only the values seen in ``x``; truth values and category types
-      of a data frame need not be named. Every other column is a number, and rules are tried and proved
-      between its values, too
+    - ``sample_weight``: how many rows each row counts as
+    - ``columns``, ``outputs``: names of the inputs and targets, where ``x`` and ``y`` have none
+    - ``categories``: columns that take only the values seen in ``x``; boolean columns and categorical
+      columns of a data frame need not be named. Every other column is a number, and rules are checked
+      and proved between its values, too
     - ``prove``: True (or seconds) finds as many draws that are proved to obey the hard rules on the sets
-      that ``solution.proof.certificate`` names, training on with counterexamples where most are not;
-      they are ``solution.proof.posterior``
-    - ``enforce``: "training" presses on every rule; "construction" builds the hard ones into the
+      that ``solution.proof.certificate`` names; these draws are ``solution.proof.posterior``. Where most
+      draws are not proved, training goes on with their counterexamples
+    - ``progress``: called with a `Progress` after each chunk of steps
+    - ``seed``: of the network's start, training and draws
+    - ``enforce``: "training" puts pressure on every rule; "construction" builds the hard rules into the
       network, which then obeys them whatever its weights are, and raises where that cannot be done
 
     >>> from prbnn import AtLeast, MLP, Normal
@@ -100,7 +107,7 @@ def fit(
         progress=progress,
         seed=seed,
     )
-    if not prove or solution.result.status in ("diverged", "infeasible", "interrupted"):
+    if not prove:
         return solution
     seconds = proving.SECONDS if prove is True else float(prove)
     return proving.prove(

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.fitting.loop import Carry, all_rows
-from prbnn.fitting.outcome import Record, history_of, result_of, sampled_result
+from prbnn.fitting.outcome import history_of, result_of, sampled_result
 from prbnn.fitting.padding import Data
 from prbnn.fitting.result import Solution
+from prbnn.fitting.rule_evidence import Record
 from prbnn.fitting.task import Task, seeds
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Draws, Engine
@@ -57,7 +58,7 @@ class FittedTask(NamedTuple):
 
     @property
     def endless(self) -> bool:
-        """Whether further draws can always be had."""
+        """Whether the engine can always draw more."""
         return self.task.engine.endless
 
     def draw(self, count: int, number: int) -> Posterior:

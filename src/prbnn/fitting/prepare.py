@@ -13,6 +13,7 @@ from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import Scaling, ScalingKind
 from prbnn.enforcement.pressure import enforcement_of
+from prbnn.enforcement.strength_table import PROBABILITY
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.fitting.building import build_model
 from prbnn.fitting.loop import worst_points
@@ -189,7 +190,7 @@ def _bind(
     for rule in rules:
         if rule.strength.kind not in engine.honours:
             raise KnowledgeError(
-                f"rule {rule.label!r}: inference={engine.name!r} cannot keep a rule that is "
+                f"rule {rule.label!r}: inference={engine.name!r} cannot enforce a rule that is "
                 f"{rule.strength}; {engine.instead}"
             )
     if columns.layout is not None:
@@ -216,5 +217,5 @@ def _points(rules: Sequence[Rule], points: int, columns: Columns, engine: Engine
 
 def _f_units(rules: Sequence[Rule], units: np.ndarray) -> np.ndarray:
     """The user's unit of each rule's f: the score's own, or 1 where f is a probability."""
-    chance = [rule.strength.kind.startswith("probable") for rule in rules]
+    chance = [rule.strength.kind in PROBABILITY for rule in rules]
     return np.where(chance, 1.0, units) if len(rules) else units

@@ -1,4 +1,4 @@
-"""What a fit returns: the posterior, how it ended, the prices of the rules, and the way there."""
+"""What a fit returns: the posterior, how it ended, the prices of the rules, and its history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Result:
-    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do."""
+    """How a fit ended; `rules` names the rules that caused it, `message` says what to do."""
 
     status: Status
     message: str = ""
@@ -35,10 +35,10 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units.
+    """Averages over chunks of steps; per-rule arrays are (chunks, rules), in the user's units.
 
-    They are of the points that were tried. Over several inputs half of these are the worst known, where a
-    rule is hard without a tolerance.
+    They are of the points that were evaluated. Over several inputs half of these are the worst points
+    known, where a rule is hard without a tolerance.
     """
 
     step: np.ndarray
@@ -48,7 +48,7 @@ class History:
     dual: np.ndarray
 
     def among(self, places: Sequence[int], count: int) -> History:
-        """The same for ``count`` rules, of which these are at ``places``; the others never moved."""
+        """The same for ``count`` rules, of which these are at ``places``; the others are 0."""
         wide = {}
         for name in ("violation", "broken", "dual"):
             wide[name] = np.zeros((len(self.step), count))
@@ -58,9 +58,11 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit.
+    """Where a running fit is.
 
-    `rules` has one (name, mean violation in the user's units, share of draws that break it) a rule.
+    - `violation`: the largest mean violation of a rule, in its unit
+    - `share_broken`: the largest fraction of draws that break a rule
+    - `rules`: one (name, mean violation in the user's units, fraction of draws that break it) per rule
     """
 
     step: int
@@ -76,11 +78,11 @@ class Fitted(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether further draws can always be had."""
+        """Whether the engine can always draw more."""
         ...
 
     def draw(self, count: int, number: int) -> Posterior:
-        """Raw draws; another ``number``, other draws."""
+        """``count`` raw draws; another ``number``, other draws."""
         ...
 
     def elbo(self, posterior: Posterior) -> float:
@@ -90,14 +92,14 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Price:
-    """What giving way to a rule a little would buy, in nats of evidence a unit of the user's.
+    """What loosening a rule a little would gain, in nats of evidence per unit of the user's.
 
-    - `tolerance`: nats for each unit of mean violation that is tolerated beyond what is now: the dual
+    - `tolerance`: nats per unit of mean violation tolerated beyond the present one: the dual
     - `violated`: the probability, over raw draws and the rule's points, that its score is below 0
-    - `bound`: nats for each unit that the rule's bound is moved outwards, ``tolerance * violated``: only
-      where a function is beyond the bound does moving it help. Of `.on_average`, whose score counts
-      everywhere, it is the dual itself; nan of `.probably` and `.in_prior`, where other things than the
-      mean violation move with the bound
+    - `bound`: nats per unit that the rule's bound is moved outwards, ``tolerance * violated``: moving it
+      helps only where a function is beyond it. Of `.on_average`, whose score counts everywhere, it is the
+      dual itself; NaN of `.probably` and `.in_prior`, where other things than the mean violation move
+      with the bound
     """
 
     tolerance: float
@@ -106,7 +108,7 @@ class Price:
 
 
 def price_of(rule: Rule, dual: float, violated: float) -> Price:
-    """The two prices of a rule that is broken with some probability.
+    """The two prices of ``rule``, which has this ``dual`` and is broken with probability ``violated``.
 
     >>> from prbnn import AtLeast
     >>> price_of(AtLeast(0).hard(0.01), 18.0, 0.05).bound
@@ -124,7 +126,7 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
 class Proof:
     """Draws that were proved to obey every hard rule, and the certificate that says on which sets.
 
-    - `acceptance`: the share of raw draws that were
+    - `acceptance`: the fraction of raw draws that were
     - `rounds`: how often counterexamples joined the points and training went on
     - `complete`: whether as many draws were proved as were wanted
     """
@@ -146,7 +148,7 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
-    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for)
+    - `prices`: what loosening a rule's tolerance or its bound would gain (computed when asked for)
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     - `proof`: draws proved to obey, where that was asked for
@@ -178,15 +180,15 @@ class Solution:
 
     @cached_property
     def prices(self) -> dict[str, Price]:
-        """What loosening each rule would buy: its tolerance, or its bound."""
+        """What loosening each rule would gain: its tolerance, or its bound."""
         violated = self.posterior.violated(self.rules)
         return {
-            rule.label: price_of(rule, self.duals[rule.label], float(share))
-            for rule, share in zip(self.rules, violated, strict=True)
+            rule.label: price_of(rule, self.duals[rule.label], float(chance))
+            for rule, chance in zip(self.rules, violated, strict=True)
         }
 
     def effective_draws(self, values: np.ndarray) -> float:
-        """How many independent draws ``values``, one a draw of the posterior, are worth."""
+        """How many independent draws ``values``, one per draw of the posterior, are worth."""
         if self.diagnostics is None:
             return float(len(values))
         return effective_draws(values, self.diagnostics.chains)

@@ -1,4 +1,4 @@
-"""Choosing the tempering: short rule-free runs side by side, judged on rows they did not see.
+"""Choosing the tempering: short runs without rules, side by side, compared on held-out rows.
 
 A mean-field posterior with KL weight 1 often collapses onto its prior, and a better ELBO is not a
 better prediction; so the weight is chosen by held-out log predictive density.
@@ -23,21 +23,26 @@ from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 
 CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05)
+# taken where there are fewer rows than FEWEST_ROWS
 FALLBACK = 0.2
 FEWEST_ROWS = 30
+# larger tables are sampled down to this many rows
 MOST_ROWS = 2048
 FOLDS = 3
 STEPS = 1500
-# rows with whole weights that add up to more are not told apart
-MOST_REPEATED = 10**6
+# the learning rate is raised by this factor, up to FASTEST: a short run at a higher rate goes about as
+# far as a long one
 HASTE = 4
 FASTEST = 0.02
+# functions drawn to predict the held-out rows
 DRAWS = 64
+# rows are repeated by their whole-numbered weights only where these add up to no more
+MOST_REPEATED = 10**6
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The tempering taken, and the held-out log density a row of each candidate (empty: fallback)."""
+    """The tempering chosen, and the held-out log density per row of each candidate (empty: fallback)."""
 
     value: float
     scores: dict[float, float]
@@ -45,12 +50,12 @@ class Chosen:
     def __str__(self) -> str:
         if not self.scores:
             return f"tempering {self.value:g} (too few rows to choose by held-out score)"
-        tried = ", ".join(f"{t:g}: {score:.3f}" for t, score in self.scores.items())
-        return f"tempering {self.value:g}, by held-out log density a row ({tried})"
+        found = ", ".join(f"{t:g}: {score:.3f}" for t, score in self.scores.items())
+        return f"tempering {self.value:g}, by held-out log density per row ({found})"
 
 
 class Race(NamedTuple):
-    """One problem in the race: its rows, which of them each fold holds out, and a key a fold."""
+    """One problem: its rows, which of them each fold holds out, and a key per fold."""
 
     problem: Problem
     enforcement: Enforcement
@@ -60,9 +65,9 @@ class Race(NamedTuple):
 
 
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
-    """The largest candidate that is within one standard error of the best.
+    """The largest candidate whose held-out log density is within one standard error of the best.
 
-    Larger is closer to Bayes' rule and keeps the posterior wide, so ties go to it.
+    A larger tempering is closer to Bayes' rule and keeps the posterior wide.
     """
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
@@ -72,10 +77,10 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
 
 
 def rows_to_hold_out(problem: Problem, data: Data) -> Data:
-    """The rows that folds are made of: of classes and counts, each as often as its weight says.
+    """The rows that folds are made of; rows of classes and counts are repeated by their weights.
 
-    Such rows repeat by nature, and a fold that held out every row of a kind would ask about what no
-    other fold has seen. Rows of numbers repeat by copying: all copies are in one fold.
+    Such rows repeat by nature, and a fold that held out all copies of a row would ask about inputs that
+    no other fold has seen. Continuous rows repeat by copying, and all copies are in one fold.
     """
     rows = int(data.count)
     weight = np.asarray(data.weight, np.float64)[:rows]
@@ -87,7 +92,7 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
 
 
 def race_of(problem: Problem, data: Data, seed: int) -> Race:
-    """The problem without its rules, on at most MOST_ROWS rows in random folds."""
+    """The problem without its rules, on at most MOST_ROWS rows, in folds that ``seed`` draws."""
     generator, rows = np.random.default_rng(seed), int(data.count)
     if rows > MOST_ROWS:
         pick = generator.permutation(rows)[:MOST_ROWS]
@@ -102,7 +107,7 @@ def race_of(problem: Problem, data: Data, seed: int) -> Race:
 
 
 def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
-    """The choice, from the held-out log density (candidates, rows) that a race found."""
+    """The choice, from the held-out log ``density`` (candidates, rows) of a race."""
     rows = int(data.count)
     weight = np.asarray(data.weight)[:rows]
     density = np.asarray(density)[:, :rows]
@@ -120,7 +125,6 @@ def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
 @eqx.filter_jit
 def run_race(engine: Engine, race: Race) -> Array:
     """Held-out log predictive density of every row (candidates, rows), all runs in one vmap."""
-    # a shorter run at a higher rate goes about as far as the long one will
     engine = engine.hasty(HASTE, FASTEST)
     problem, enforcement, data, held, keys = race
     candidates = jnp.asarray(CANDIDATES, float)

@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from prbnn.enforcement.strength_table import MEAN, PROBABILITY
 from prbnn.fitting.fitted import Trained, solution_of
 from prbnn.fitting.interruption import asked
 from prbnn.fitting.loop import Carry, ChunkInfo, Means, Schedule, advance, finish, start
-from prbnn.fitting.outcome import Record, contradictions, plateau
+from prbnn.fitting.outcome import contradictions, plateau
 from prbnn.fitting.padding import number
 from prbnn.fitting.result import Progress, Solution
+from prbnn.fitting.rule_evidence import Record
 from prbnn.fitting.task import Task, seeds
 from prbnn.inference.engine import Engine
-from prbnn.rules.strengths import Kind
 from prbnn.system.process import computing
 
 # tables with more than MANY_ROWS rows are trained on batches of BATCH_ROWS
@@ -202,9 +203,7 @@ def _warmup(task: Task, steps: int) -> int:
     """Steps before duals move: a Newton step needs draws that already have their spread."""
     if task.engine.block > 1:
         return max(2 * task.engine.block, steps // 8)
-    newton = any(
-        rule.strength.kind not in (Kind.SOFT, Kind.PRIOR, Kind.HARD) for rule in task.rules
-    )
+    newton = any(rule.strength.kind in MEAN + PROBABILITY for rule in task.rules)
     return max(1, min(1000, steps // 5) if newton else min(200, steps // 10))
 
 
