@@ -37,7 +37,7 @@ CHAINS = {
     "nuts": (NUTS(chains=8, keep=500), 3000),
     "sghmc": (SGHMC(chains=16, keep=250), 40_000),
 }
-# as stated with the answers: so many Monte Carlo standard errors
+# as stated with the answers: in Monte Carlo standard errors
 ERRORS = 2.33
 
 

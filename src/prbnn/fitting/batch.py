@@ -46,7 +46,7 @@ from prbnn.fitting.train import (
 )
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
-from prbnn.model.weights import unflatten
+from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
 
 # bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
@@ -185,10 +185,8 @@ def score_many(
         targets.append(np.pad(posterior.scaling.outputs(wanted.reshape(len(rows), -1)), fill))
         vectors.append(np.pad(posterior.vectors, ((0, most_draws - count), (0, 0))))
         weights.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
-    first = posteriors[0]
-    model = first.network, first.likelihood, first.draws.shape[1]
     arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, weights, inputs, targets))
-    means, densities = _score_all(model, *arrays)
+    means, densities = _score_all(posteriors[0].model, *arrays)
     return [
         RowScores(
             posterior.scaling.restore(mean[: len(rows)]),
@@ -201,13 +199,15 @@ def score_many(
 
 
 @eqx.filter_jit
-def _score_all(model: tuple, vectors: Array, weights: Array, x: Array, y: Array) -> tuple:
-    network, likelihood, size = model
+def _score_all(
+    model: DrawnModel, vectors: Array, weights: Array, x: Array, y: Array
+) -> tuple[Array, Array]:
+    likelihood = model.likelihood
 
     def one(vectors: Array, weights: Array, x: Array, y: Array) -> tuple[Array, Array]:
         def drawn(vector: Array) -> tuple[Array, Array]:
-            own = vector[size:]
-            values = jax.vmap(unflatten(network, vector[:size]))(x)
+            network, own = model.parts(vector)
+            values = jax.vmap(network)(x)
             density = jax.vmap(lambda v, t: likelihood.log_density(own, v, t))(values, y)
             return likelihood.split(own, values)[0], density
 

@@ -64,7 +64,8 @@ class Posterior:
         return np.concatenate([self.draws, self.likelihood_parameters], axis=1)
 
     @property
-    def _model(self) -> DrawnModel:
+    def model(self) -> DrawnModel:
+        """What compiled code needs beside the vectors."""
         return DrawnModel(self.network, self.likelihood, self.draws.shape[1])
 
     def take(self, keep: np.ndarray) -> Posterior:
@@ -137,7 +138,7 @@ class Posterior:
         computing()
         targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
         inputs = network_inputs(x, self.columns, self.scaling)
-        found = log_densities(self._model, self.vectors, inputs, targets)
+        found = log_densities(self.model, self.vectors, inputs, targets)
         return found - np.sum(np.log(self.scaling.output_scale))
 
     def blocks(
@@ -151,7 +152,7 @@ class Posterior:
         """
         computing()
         inputs = network_inputs(x, self.columns, self.scaling)
-        blocks = values_of(self._model, self.vectors, inputs)
+        blocks = values_of(self.model, self.vectors, inputs)
         for number, (mean, noise, rows) in enumerate(blocks):
             first = number * CHUNK_ROWS
             if finite:
@@ -205,7 +206,7 @@ class Posterior:
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
         computing()
-        return checking.check_draws(self._model, self.vectors, knowledge or self.bind(rules))
+        return checking.check_draws(self.model, self.vectors, knowledge or self.bind(rules))
 
     def _check_limits(self, rules: Sequence[Rule]) -> Check:
         """Limits that are built, of the values that are predicted, in float64."""
@@ -250,7 +251,7 @@ class Posterior:
         knowledge = self.bind([rule], seed=seed)
         region = rule.sampling(self.columns).shared(self.columns)
         pool = sample(region, self.columns, checking.check_points(self.columns), seed)
-        places, scores = checking.lowest_scores(self._model, self.vectors, knowledge)
+        places, scores = checking.lowest_scores(self.model, self.vectors, knowledge)
         return pool[places], scores
 
     def violated(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
@@ -266,7 +267,7 @@ class Posterior:
         points = self.points_for_mean(points)
         exact = built_in(self.network)
         knowledge = bind_all(rules, self.columns, self.scaling, points, exact=exact)
-        return checking.chance_below(self._model, self.vectors, knowledge)
+        return checking.chance_below(self.model, self.vectors, knowledge)
 
     def points_for_mean(self, points: int, *, built: bool = False) -> int:
         """At how many points the mean is checked, where ``points`` are asked for.
@@ -294,5 +295,5 @@ class Posterior:
             chosen = [rules[place] for place in np.flatnonzero(part)]
             if chosen:
                 knowledge = self.bind(chosen, count)
-                found[part] = checking.breaks_of_mean(self._model, self.vectors, knowledge)
+                found[part] = checking.breaks_of_mean(self.model, self.vectors, knowledge)
         return found
