@@ -37,7 +37,7 @@ from prbnn.fitting.tempering import (
 from prbnn.fitting.train import (
     Budget,
     Looks,
-    Program,
+    Runner,
     budget_of,
     record_of,
     rows_per_step,
@@ -113,7 +113,7 @@ def _train_group(
     stack = _stacked([Stack(task.problem, task.enforcement, task.data) for task in tasks])
     keys = jax.vmap(jax.random.key)(jnp.asarray([seeds(seed)[1] for seed in task_seeds], np.uint32))
     rows = rows_per_step(tasks[0], batch_size)
-    program = Program(
+    runner = Runner(
         start=lambda: _start_all(engine, stack, keys),
         advance=lambda carry, schedule, count: _advance_all(
             engine, stack, schedule, carry, count, rows
@@ -125,7 +125,7 @@ def _train_group(
         report(looks[-1][0])
         return budget
 
-    ran = run(program, budget_of(tasks[0], steps), engine.chunk, to_the_end)
+    ran = run(runner, budget_of(tasks[0], steps), engine.chunk, to_the_end)
     carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), ran.carry)
     solutions = []
     for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True)):

@@ -31,7 +31,7 @@ BATCH_ROWS = 1024
 Looks = list[tuple[int, ChunkInfo]]
 
 
-class Program(NamedTuple):
+class Runner(NamedTuple):
     """How runs begin, go on for a chunk of steps, and end: those of one task, or of many under a vmap.
 
     - `start()` gives the first carry
@@ -69,7 +69,7 @@ class Ran(NamedTuple):
 
 
 def run(
-    program: Program,
+    runner: Runner,
     budget: Budget,
     chunk: int,
     decide: Callable[[Looks, Budget], Budget | None],
@@ -80,18 +80,18 @@ def run(
     """
     computing()
     began = time.perf_counter()
-    carry = program.start()
-    jax.block_until_ready(program.advance(carry, budget.schedule, _count(0)))
+    carry = runner.start()
+    jax.block_until_ready(runner.advance(carry, budget.schedule, _count(0)))
     compiled = time.perf_counter()
     looks: Looks = []
     step, now = 0, budget
     while now is not None and step < now.steps:
         count = min(chunk, now.steps - step)
-        carry, info = program.advance(carry, now.schedule, _count(count))
+        carry, info = runner.advance(carry, now.schedule, _count(count))
         step += count
         looks.append((step, jax.tree.map(np.asarray, info)))
         now = decide(looks, now)
-    carry = carry._replace(engine=jax.block_until_ready(program.finish(carry.engine)))
+    carry = carry._replace(engine=jax.block_until_ready(runner.finish(carry.engine)))
     return Ran(carry, looks, compiled - began, time.perf_counter() - compiled)
 
 
@@ -131,7 +131,7 @@ def train(
     parts = (task.engine, task.problem, task.enforcement)
     rows = rows_per_step(task, batch_size)
     key = jax.random.key(seeds(seed)[1])
-    program = Program(
+    runner = Runner(
         start=lambda: start(*parts, key) if since is None else since,
         advance=lambda carry, schedule, count: advance(
             *parts, task.data, schedule, carry, count, rows
@@ -139,7 +139,7 @@ def train(
         finish=lambda state: finish(task.engine, task.problem, state, task.data),
     )
     watch = _Watch(task, early_stopping, progress)
-    ran = run(program, budget_of(task, steps), task.engine.chunk, watch)
+    ran = run(runner, budget_of(task, steps), task.engine.chunk, watch)
     trained = Trained(
         carry=ran.carry,
         record=record_of(ran.looks),
