@@ -33,8 +33,8 @@ from prbnn.certify.questions import boxes, question
 from prbnn.certify.rule_property import RuleProperty
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
-from prbnn.inference.problem import response
 from prbnn.model.likelihoods import Gaussian
+from prbnn.model.response import response
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -179,8 +178,7 @@ def test_held_out_rows_are_scored_once(here: Path, monkeypatch: pytest.MonkeyPat
 def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # `prbnn.fit` is the function of that name; the module is found by its own
-    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: True)
+    monkeypatch.setattr("prbnn.fitting.train.asked", lambda: True)
     told = fitted("--knowledge", "rules.yaml", "--out", "cut")
     assert "interrupted: stopped at step" in told
     assert "To train to the end: prbnn fit plant.csv --target power" in told
@@ -210,7 +208,7 @@ def test_a_plain_network_that_was_interrupted_is_left_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops = iter([False] * 4 + [True] * 99)
-    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: next(stops))
+    monkeypatch.setattr("prbnn.fitting.train.asked", lambda: next(stops))
     told = fitted("--knowledge", "rules.yaml", "--out", "half")
     assert "the plain network was interrupted" in told
     assert not (here / "half" / "plain.prbnn").exists()

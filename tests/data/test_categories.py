@@ -12,7 +12,8 @@ import pytest
 
 from prbnn import MLP, AtMost, DataError, PRBNNClassifier, PRBNNRegressor, PRBNNSequenceRegressor
 from prbnn.data.layout import Layout
-from prbnn.fitting.prepare import Task, prepare
+from prbnn.fitting.prepare import prepare
+from prbnn.fitting.task import Task
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.priors import Normal
 from prbnn.rules.regions import Sampling, sample

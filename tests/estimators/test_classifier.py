@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -490,8 +489,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_, **__):
         pytest.fail("training began before the mistake was told")
 
-    for name in ("prbnn.fitting.loop", "prbnn.fitting.fit"):
-        monkeypatch.setattr(importlib.import_module(name), "run_chunk", train)
+    monkeypatch.setattr("prbnn.fitting.train.advance", train)
 
 
 TRIAL = trial_of()

@@ -756,9 +756,8 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_, **__):
         pytest.fail("training began before the mistake was told")
 
-    for name in ("prbnn.fitting.loop", "prbnn.fitting.fit", "prbnn.fitting.tempering"):
-        # not by dotted text: in the package, `fit` is the function
-        monkeypatch.setattr(importlib.import_module(name), "run_chunk", train)
+    for name in ("train.advance", "tempering.run_race"):
+        monkeypatch.setattr(f"prbnn.fitting.{name}", train)
 
 
 def test_the_guard_against_training_guards(untrained: None, table: Table) -> None:

@@ -63,7 +63,7 @@ def evidence(tolerance: float, bound: float = 0.0) -> float:
 
 @pytest.fixture(scope="module")
 def asked() -> list[Solution]:
-    """The problem itself, once a seed."""
+    """The problem itself, once per seed."""
     rule = AtLeast(0, name="positive").hard(TOLERANCE)
     return [fit_hinge(rule, seed) for seed in SEEDS]
 
@@ -87,16 +87,16 @@ class TestHinge:
     def test_the_optimum_moves_as_the_prices_say(self, asked: list[Solution]) -> None:
         """Differences either side have no term of second order: only the dual's own 2 % is left.
 
-        And for the bound, the standard error of a share of so many draws.
+        And for the bound, the standard error of a fraction of the draws.
         """
         prices = [solution.prices["positive"] for solution in asked]
         step = LOOSENED / 2
         won = evidence(TOLERANCE + step) - evidence(TOLERANCE - step)
         assert prices[0].tolerance * LOOSENED == pytest.approx(won, rel=DUAL)
-        share = norm.cdf(-0.603211 / 0.387773)
+        fraction = norm.cdf(-0.603211 / 0.387773)
         counted = len(SEEDS) * len(asked[0].posterior)
-        error = ERRORS * ((1 - share) / (share * counted)) ** 0.5
-        assert np.mean([price.violated for price in prices]) == pytest.approx(share, rel=error)
+        error = ERRORS * ((1 - fraction) / (fraction * counted)) ** 0.5
+        assert np.mean([price.violated for price in prices]) == pytest.approx(fraction, rel=error)
         step = MOVED / 2
         won = evidence(TOLERANCE, -step) - evidence(TOLERANCE, step)
         bound = np.mean([price.bound for price in prices])

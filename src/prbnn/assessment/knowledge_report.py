@@ -12,7 +12,8 @@ import numpy as np
 from prbnn.errors import nearest
 from prbnn.fitting.result import Result, Solution
 from prbnn.model.construction.built import built_in
-from prbnn.posterior.draws import Check, Posterior
+from prbnn.posterior.checking import Check
+from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import known
 from prbnn.rules.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft

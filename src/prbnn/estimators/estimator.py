@@ -23,12 +23,13 @@ from prbnn.data.scaling import ScalingKind
 from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleError, ModelFileError
 from prbnn.estimators.arguments import check_feature_names, seed_of
 from prbnn.estimators.storing import stored_draws
-from prbnn.fitting.fit import train
-from prbnn.fitting.prepare import Enforce, Settings, Task, check_count, engine_of, prepare
+from prbnn.fitting.prepare import Enforce, Settings, check_count, engine_of, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import choose_tempering
+from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from prbnn.model.networks import MLP, Network

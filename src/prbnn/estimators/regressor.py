@@ -18,7 +18,8 @@ from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
-from prbnn.posterior.draws import Posterior, Prediction
+from prbnn.posterior.draws import Posterior
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
 

@@ -28,7 +28,7 @@ from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
 

@@ -1,4 +1,4 @@
-"""What a fit returns: the posterior, how it ended, the prices of the rules, and the way there."""
+"""What a fit returns: the posterior, how it ended, the prices of the rules, and its history."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units.
+    """Averages over chunks of steps; per-rule arrays are (chunks, rules), in the user's units.
 
-    They are of the points that were tried. Over several inputs half of these are the worst known, where a
-    rule is hard without a tolerance.
+    They are of the points that were evaluated. Over several inputs half of these are the worst points
+    known, where a rule is hard without a tolerance.
     """
 
     step: np.ndarray
@@ -51,7 +51,7 @@ class History:
     dual: np.ndarray
 
     def among(self, places: Sequence[int], count: int) -> History:
-        """The same for ``count`` rules, of which these are at ``places``; the others never moved."""
+        """The same for ``count`` rules, of which these are at ``places``; the others are 0."""
         wide = {}
         for name in ("violation", "broken", "dual"):
             wide[name] = np.zeros((len(self.step), count))
@@ -61,9 +61,11 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit.
+    """Where a running fit is.
 
-    `rules` has one (name, mean violation in the user's units, share of draws that break it) a rule.
+    - `violation`: the largest mean violation of a rule, in its unit
+    - `share_broken`: the largest fraction of draws that break a rule
+    - `rules`: one (name, mean violation in the user's units, fraction of draws that break it) per rule
     """
 
     step: int
@@ -79,11 +81,11 @@ class Fitted(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether further draws can always be had."""
+        """Whether the engine can always draw more."""
         ...
 
     def draw(self, count: int, number: int) -> Posterior:
-        """Raw draws; another ``number``, other draws."""
+        """``count`` raw draws; another ``number``, other draws."""
         ...
 
     def elbo(self, posterior: Posterior) -> float:
@@ -123,7 +125,7 @@ def has_price(rule: Rule) -> bool:
 
 
 def price_of(rule: Rule, dual: float, violated: float) -> Price:
-    """The two prices of a rule, from its dual and the probability that it is violated.
+    """The two prices of ``rule``, which has this ``dual`` and is broken with probability ``violated``.
 
     >>> from prbnn import AtLeast
     >>> price_of(AtLeast(0).hard(0.01), 18.0, 0.05).bound
@@ -143,7 +145,7 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
 class Proof:
     """Draws that were proved to obey every hard rule, and the certificate that says on which sets.
 
-    - `acceptance`: the share of raw draws that were
+    - `acceptance`: the fraction of raw draws that were
     - `rounds`: how often counterexamples joined the points and training went on
     - `complete`: whether as many draws were proved as were wanted
     """
@@ -198,15 +200,15 @@ class Solution:
 
     @cached_property
     def prices(self) -> dict[str, Price]:
-        """What loosening each rule would buy: its tolerance, or its bound."""
+        """What loosening each rule would gain: its tolerance, or its bound."""
         violated = self.posterior.violated(self.rules)
         return {
-            rule.label: price_of(rule, self.duals[rule.label], float(share))
-            for rule, share in zip(self.rules, violated, strict=True)
+            rule.label: price_of(rule, self.duals[rule.label], float(chance))
+            for rule, chance in zip(self.rules, violated, strict=True)
         }
 
     def effective_draws(self, values: np.ndarray) -> float:
-        """How many independent draws ``values``, one a draw of the posterior, are worth."""
+        """How many independent draws ``values``, one per draw of the posterior, are worth."""
         if self.diagnostics is None:
             return float(len(values))
         return effective_draws(values, self.diagnostics.chains)

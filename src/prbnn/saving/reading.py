@@ -17,7 +17,8 @@ from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import Scaling
 from prbnn.errors import CertificateWarning, ModelFileError
-from prbnn.fitting.prepare import Settings, build_network
+from prbnn.fitting.building import build_network
+from prbnn.fitting.prepare import Settings
 from prbnn.fitting.result import History, Solution
 from prbnn.model.construction.builder import construction_of
 from prbnn.model.recurrent import over

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from prbnn.data.layout import Layout
 from prbnn.errors import ModelFileError, shortened
-from prbnn.fitting.prepare import build_network
+from prbnn.fitting.building import build_network
 from prbnn.model.construction.built import Construction
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.recurrent import Unrolled

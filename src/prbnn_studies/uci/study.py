@@ -19,10 +19,11 @@ import numpy as np
 
 from prbnn import MLP, DataError, Gaussian, LayerNormal
 from prbnn.assessment import metrics
-from prbnn.enforcement.pressure import REJECTION
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.fitting.batch import choose_temperings, score_many, train_many
-from prbnn.fitting.prepare import Task, engine_of, prepare
+from prbnn.fitting.prepare import engine_of, prepare
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Noise
 from prbnn.posterior.draws import Posterior

@@ -29,7 +29,7 @@ from prbnn.assessment.knowledge_report import meets
 from prbnn.assessment.standing import standings
 from prbnn.certify import Certificate, certify
 from prbnn.enforcement.measure import measure
-from prbnn.inference.problem import response
+from prbnn.model.response import response
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import shielded
 
