@@ -14,7 +14,7 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.model.weights import flatten
-from prbnn.posterior.checking import CHECK_POINTS
+from prbnn.posterior.checks import CHECK_POINTS
 from prbnn.posterior.chunks import CHUNK_ROWS
 from prbnn.posterior.draws import Posterior
 

@@ -121,7 +121,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(uci, "ENOUGH_DRAWS", 10)
     monkeypatch.setattr(uci, "FRESH_POINTS", 256)
     monkeypatch.setattr(uci, "FRACTIONS", (1.0,))
-    monkeypatch.setattr("prbnn.posterior.checking.CHECK_POINTS", 256)
+    monkeypatch.setattr("prbnn.posterior.checks.CHECK_POINTS", 256)
     monkeypatch.setattr("prbnn.fitting.prepare.SURFACE_POOL", 1024, raising=False)
 
 

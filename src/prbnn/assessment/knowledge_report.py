@@ -12,7 +12,7 @@ import numpy as np
 from prbnn.errors import nearest
 from prbnn.fitting.result import Result, Solution
 from prbnn.model.construction.built import built_in
-from prbnn.posterior.checking import Check
+from prbnn.posterior.checks import Check
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import known

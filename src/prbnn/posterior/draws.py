@@ -15,8 +15,8 @@ from prbnn.errors import DataError
 from prbnn.model.construction.built import built_in
 from prbnn.model.construction.limits import held
 from prbnn.model.likelihoods import Likelihood
-from prbnn.posterior import checking
-from prbnn.posterior.checking import BUILT_POINTS, CHECK_SEQUENCES, Check
+from prbnn.posterior import checks
+from prbnn.posterior.checks import BUILT_POINTS, CHECK_SEQUENCES, Check
 from prbnn.posterior.chunks import CHUNK_ROWS, DrawnModel
 from prbnn.posterior.prediction import (
     Prediction,
@@ -178,7 +178,7 @@ class Posterior:
     ) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws."""
         if points is None:
-            points = checking.check_points(self.columns)
+            points = checks.check_points(self.columns)
         exact = built_in(self.network)
         return bind_all(
             rules, self.columns, self.scaling, points, margins=False, seed=seed, exact=exact
@@ -191,7 +191,7 @@ class Posterior:
         """
         if not rules or not len(self):
             return Check(*np.zeros((4, len(self), len(rules))))
-        limits, form, others = checking.split_by_form(rules, built_in(self.network), self.columns)
+        limits, form, others = checks.split_by_form(rules, built_in(self.network), self.columns)
         if knowledge is None and not others.all():
             near, shaped, rest = (
                 [rules[k] for k in np.flatnonzero(part)] for part in (limits, form, others)
@@ -206,7 +206,7 @@ class Posterior:
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
         computing()
-        return checking.check_draws(self.model, self.vectors, knowledge or self.bind(rules))
+        return checks.check_draws(self.model, self.vectors, knowledge or self.bind(rules))
 
     def _check_limits(self, rules: Sequence[Rule]) -> Check:
         """Limits that are built, of the values that are predicted, in float64."""
@@ -215,7 +215,7 @@ class Posterior:
             points = sample(rule.sampling(self.columns), self.columns, BUILT_POINTS, 1)
             parts = [mean[:, :keep] for mean, _, keep in self.blocks(points, finite=False)]
             values = self.scaling.restore(np.concatenate(parts, axis=1))
-            score = checking.scores_of_limits(rule, points, values, self.columns, self.scaling)
+            score = checks.scores_of_limits(rule, points, values, self.columns, self.scaling)
             found[:, :, place] = (
                 score.min(axis=1),
                 np.minimum(score, 0).mean(axis=1),
@@ -250,8 +250,8 @@ class Posterior:
         """
         knowledge = self.bind([rule], seed=seed)
         region = rule.sampling(self.columns).shared(self.columns)
-        pool = sample(region, self.columns, checking.check_points(self.columns), seed)
-        places, scores = checking.lowest_scores(self.model, self.vectors, knowledge)
+        pool = sample(region, self.columns, checks.check_points(self.columns), seed)
+        places, scores = checks.lowest_scores(self.model, self.vectors, knowledge)
         return pool[places], scores
 
     def violated(self, rules: Sequence[Rule], points: int = 1024) -> np.ndarray:
@@ -267,7 +267,7 @@ class Posterior:
         points = self.points_for_mean(points)
         exact = built_in(self.network)
         knowledge = bind_all(rules, self.columns, self.scaling, points, exact=exact)
-        return checking.chance_below(self.model, self.vectors, knowledge)
+        return checks.chance_below(self.model, self.vectors, knowledge)
 
     def points_for_mean(self, points: int, *, built: bool = False) -> int:
         """At how many points the mean is checked, where ``points`` are asked for.
@@ -283,17 +283,17 @@ class Posterior:
         if not rules:
             return np.zeros(0, int)
         found = np.zeros(len(rules), int)
-        limits, form, others = checking.split_by_form(rules, built_in(self.network), self.columns)
+        limits, form, others = checks.split_by_form(rules, built_in(self.network), self.columns)
         few, many = (self.points_for_mean(points, built=built) for built in (True, False))
         for place in np.flatnonzero(limits):
             rule = rules[place]
             at = sample(rule.sampling(self.columns), self.columns, few, 1)
             values = self.predict(at).mean
-            score = checking.scores_of_limits(rule, at, values, self.columns, self.scaling)
+            score = checks.scores_of_limits(rule, at, values, self.columns, self.scaling)
             found[place] = int(np.sum(breaks(score, CHECK_TOLERANCE)))
         for part, count in ((form, few), (others, many)):
             chosen = [rules[place] for place in np.flatnonzero(part)]
             if chosen:
                 knowledge = self.bind(chosen, count)
-                found[part] = checking.breaks_of_mean(self.model, self.vectors, knowledge)
+                found[part] = checks.breaks_of_mean(self.model, self.vectors, knowledge)
         return found
