@@ -196,13 +196,13 @@ class Posterior:
             near, shaped, rest = (
                 [rules[k] for k in np.flatnonzero(part)] for part in (limits, form, others)
             )
-            checks = [
+            found_by = [
                 self._check_limits(near),
                 self.check(shaped, self.bind(shaped, BUILT_POINTS) if shaped else None),
                 self.check(rest),
             ]
             found = np.zeros((4, len(self), len(rules)))
-            for part, check in zip((limits, form, others), checks, strict=True):
+            for part, check in zip((limits, form, others), found_by, strict=True):
                 found[:, :, part] = (check.worst, check.f, check.score, check.points)
             return Check(*found)
         computing()
