@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow bench study docs report-picture clean
+.PHONY: demo test test-slow bench study tables docs report-picture clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'prbnn needs Python 3.11 or newer; set PYTHON=/path/to/python')"
@@ -32,6 +32,9 @@ bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (i
 
 study: $(READY)  ## simulation 2 over ten data sets, beside the paper's table
 	$(BIN)/prbnn study simulation2 --seeds 10
+
+tables: $(READY)  ## write the tables and numbers of README.md and docs/ from records/
+	$(BIN)/python -m prbnn_studies.pages
 
 docs: $(READY)  ## the documentation as a site, in site/; any warning is an error
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"

@@ -1,9 +1,10 @@
 """Ways to keep the same rules: none, soft, hard by training, by construction; side by side in one run.
 
-python benchmarks/construction.py [seeds of simulation 2] [seeds of the four inputs]
+Run `python benchmarks/construction.py`; `--data-sets 10 4` says how many data sets of simulation 2 and
+of the problem with four inputs.
 """
 
-import sys
+import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,17 +17,19 @@ import pandas as pd
 from prbnn import MLP, AtLeast, Decreasing, Increasing, PRBNNRegressor
 from prbnn.assessment import metrics
 from prbnn.rules.base import Rule
+from prbnn_studies import records
 from prbnn_studies import simulation2 as simulation
+from prbnn_studies.tables import benchmarks as tables
 
 NOISE = 0.3
 COLUMNS = ("dose", "temperature", "load", "age")
-# draws and points at which obedience is counted: the same for every route
+# draws and points at which obedience is counted: the same for every way
 DRAWS, POINTS = 250, 2048
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Data of a seed, the truth, where it is judged, and the rules: soft ones and hard ones."""
+class Setting:
+    """Data of a seed, the truth, the points it is evaluated at, and the rules: soft and hard."""
 
     name: str
     data: Callable[[int], tuple[Any, np.ndarray]]
@@ -39,7 +42,7 @@ class Problem:
 
 
 def surface(x: np.ndarray) -> np.ndarray:
-    """Rises with dose, by more under load; falls with temperature; wavers with age."""
+    """Rises with dose, by more under load; falls with temperature; oscillates with age."""
     dose, temperature, load, age = x.T
     return 3 * (1 - np.exp(-3 * dose)) * (0.5 + load) - 2 * temperature**2 + np.sin(4 * age)
 
@@ -56,8 +59,8 @@ ABOUT_SURFACE = (
     Decreasing("temperature"),
     AtLeast("-2*temperature - 0.8"),
 )
-PROBLEMS = (
-    Problem(
+SETTINGS = (
+    Setting(
         "simulation 2",
         simulation.data,
         lambda x: simulation.truth(x[:, 0]),
@@ -67,7 +70,7 @@ PROBLEMS = (
         simulation.knowledge("soft 1,1,4"),
         simulation.knowledge("PR-BNN"),
     ),
-    Problem(
+    Setting(
         "four inputs",
         rows,
         surface,
@@ -78,7 +81,7 @@ PROBLEMS = (
         ABOUT_SURFACE,
     ),
 )
-ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "no rules": ("none", {}),
     "soft": ("soft", {}),
     "hard, by training": ("hard", {}),
@@ -90,11 +93,11 @@ ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def measured(problem: Problem, route: str, seed: int) -> dict[str, float]:
-    """One fit, judged against the truth and against new observations of it."""
-    kind, options = ROUTES[route]
-    knowledge = {"none": (), "soft": problem.soft, "hard": problem.hard}[kind]
-    x, y = problem.data(seed)
+def measured(setting: Setting, way: str, seed: int) -> dict[str, float]:
+    """One fit, compared with the truth and with new observations of it."""
+    kind, options = WAYS[way]
+    knowledge = {"none": (), "soft": setting.soft, "hard": setting.hard}[kind]
+    x, y = setting.data(seed)
     model = PRBNNRegressor(knowledge=list(knowledge), random_state=seed, **options)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -102,15 +105,15 @@ def measured(problem: Problem, route: str, seed: int) -> dict[str, float]:
         model.fit(x, y)
     seconds = time.perf_counter() - began
     posterior = model.posterior_
-    functions = posterior.functions(problem.points)[..., 0]
-    truth = problem.truth(problem.points)
-    seen = truth + problem.noise * np.random.default_rng(1000 + seed).normal(size=len(truth))
+    functions = posterior.functions(setting.points)[..., 0]
+    truth = setting.truth(setting.points)
+    seen = truth + setting.noise * np.random.default_rng(1000 + seed).normal(size=len(truth))
     few = posterior.take(np.arange(min(DRAWS, len(posterior))))
-    check = few.check(problem.hard, few.bind(problem.hard, POINTS, seed=9))
+    check = few.check(setting.hard, few.bind(setting.hard, POINTS, seed=9))
     low, high = np.quantile(functions, [0.025, 0.975], axis=0)
     return {
         "mse": metrics.mse(truth, functions.mean(axis=0)),
-        "crps": metrics.crps(seen, posterior.samples(problem.points)[..., 0]),
+        "crps": metrics.crps(seen, posterior.samples(setting.points)[..., 0]),
         "coverage": metrics.coverage(truth, low, high),
         "std": metrics.epistemic_std(functions),
         "obey": float(np.mean(check.obeys())),
@@ -119,24 +122,23 @@ def measured(problem: Problem, route: str, seed: int) -> dict[str, float]:
     }
 
 
-def main(counts: Sequence[int]) -> None:
-    for problem, count in zip(PROBLEMS, counts, strict=True):
-        print(f"\n{problem.name}, medians over {count} data sets\n")
-        print(
-            "| rules kept | MSE | CRPS | coverage 95 % | STD | draws obeying | accepted | seconds |"
-        )
-        print("|---|---|---|---|---|---|---|---|")
-        for route in ROUTES:
-            # the first fit compiles; a median does not see it
-            found = [measured(problem, route, seed) for seed in range(count)]
-            median = {name: float(np.median([each[name] for each in found])) for name in found[0]}
-            print(
-                f"| {route} | {median['mse']:.4f} | {median['crps']:.4f} | {median['coverage']:.0%} "
-                f"| {median['std']:.3f} | {median['obey']:.0%} | {median['accepted']:.0%} "
-                f"| {median['seconds']:.1f} |",
-                flush=True,
-            )
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-sets", type=int, nargs=2, default=[10, 4])
+    records.add_option(parser)
+    options = parser.parse_args()
+    results = {}
+    for setting, count in zip(SETTINGS, options.data_sets, strict=True):
+        ways = {}
+        for way in WAYS:
+            # the first fit compiles, which a median does not show
+            found = [measured(setting, way, seed) for seed in range(count)]
+            ways[way] = {name: float(np.median([one[name] for one in found])) for name in found[0]}
+        results[setting.name] = {"data_sets": count, "ways": ways}
+        table = tables.construction(setting.name)(results)
+        print(f"\n{table.title}\n\n{table.markdown()}", flush=True)
+    records.write_record(options.record, results)
 
 
 if __name__ == "__main__":
-    main([int(count) for count in sys.argv[1:]] or [10, 4])
+    main()

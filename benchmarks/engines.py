@@ -1,7 +1,7 @@
 """Every engine on the same three problems: time, memory, held-out score and obedience.
 
 Run `python benchmarks/engines.py`; each fit has a process of its own, so that memory is its own.
-`--engines bbb,nuts` and `--problems curve` choose among them; `--json FILE` keeps the records.
+`--engines bbb,nuts` and `--problems curve` choose among them.
 """
 
 import argparse
@@ -14,12 +14,10 @@ import warnings
 
 import numpy as np
 
+from prbnn_studies import records
+from prbnn_studies.tables import benchmarks as tables
+
 ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
-PROBLEMS = {
-    "curve": "simulation 2: 87 rows, 1 input, MLP 100, three rules",
-    "surface": "made-up plant: 400 rows, 4 inputs, MLP 50, rises with two, never negative",
-    "classes": "made-up screening: 400 rows, 3 inputs, MLP 20, chance rises, a flip changes little",
-}
 
 
 def curve(seed):
@@ -68,7 +66,7 @@ def classes(seed):
 
 
 def one(problem, engine, seed):
-    """Fit once and say how it went."""
+    """Fit once; time, memory, held-out score and obedience."""
     model, (x, y, held, wanted) = globals()[problem](seed)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -84,8 +82,6 @@ def one(problem, engine, seed):
     fresh = bind_all(rules, stored.columns, stored.scaling, 4096, margins=False, seed=99)
     diagnostics = model.solution_.diagnostics
     return {
-        "problem": problem,
-        "engine": engine,
         "seconds": seconds,
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "nll": float(-np.mean(stored.log_density(held, targets))),
@@ -98,51 +94,36 @@ def one(problem, engine, seed):
     }
 
 
+def measured(problem, engine, seed):
+    """`one` in a process of its own, or None where it failed."""
+    command = [sys.executable, __file__, "--one", problem, engine, "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{engine} failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--problems", default=",".join(tables.PROBLEMS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json")
     parser.add_argument("--one", nargs=2, metavar=("PROBLEM", "ENGINE"), help=argparse.SUPPRESS)
+    records.add_option(parser)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(one(*options.one, options.seed)))
         return
-    records = []
+    results = {}
     for problem in options.problems.split(","):
-        print(f"\n{PROBLEMS[problem]}\n")
-        print(
-            "| engine | seconds | memory MB | held-out NLL | kept of drawn | stored "
-            "| breaking at fresh points | R-hat |"
-        )
-        print("|---|---|---|---|---|---|---|---|")
-        for engine in options.engines.split(","):
-            command = [
-                sys.executable,
-                __file__,
-                "--one",
-                problem,
-                engine,
-                "--seed",
-                str(options.seed),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                print(f"| {engine} | failed: {done.stderr.strip().splitlines()[-1]} |", flush=True)
-                continue
-            record = json.loads(done.stdout.strip().splitlines()[-1])
-            records.append(record)
-            r_hat = "" if record["r_hat"] is None else f"{record['r_hat']:.2f}"
-            print(
-                f"| {engine} | {record['seconds']:.1f} | {record['memory_mb']:.0f} | {record['nll']:.3f} "
-                f"| {record['acceptance']:.0%} | {record['stored']} | {record['stored_breaking']:.1%} "
-                f"| {r_hat} |",
-                flush=True,
-            )
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(records, file, indent=1)
+        found = {
+            engine: measured(problem, engine, options.seed) for engine in options.engines.split(",")
+        }
+        results[problem] = {engine: row for engine, row in found.items() if row is not None}
+        table = tables.engines(problem)(results)
+        print(f"\n{table.title}\n\n{table.markdown()}", flush=True)
+    records.write_record(options.record, results)
 
 
 if __name__ == "__main__":

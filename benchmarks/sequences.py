@@ -1,4 +1,4 @@
-"""Seconds an epoch of a Bayesian LSTM on made-up landings: prbnn beside BLiTZ (PyTorch), in one run.
+"""Seconds per epoch of a Bayesian LSTM on simulated landings: prbnn beside BLiTZ (PyTorch), in one run.
 
 The same network on both sides (64 LSTM units, 64 tanh units, 75 outputs), the same batches of 128
 with 2 draws of the weights, Adam, a learned noise for every output and a KL term. In both a draw of
@@ -6,15 +6,14 @@ the weights serves a whole sequence. Neither compilation nor set-up is timed, no
 last step. An epoch is as many rows as there are flights; both sides draw batches with replacement.
 
 Each contender has a process of its own on the same two cores; they take turns, so that what else the
-machine does falls on all of them. PyTorch runs with two threads, which sleep while they wait (they
-would spin otherwise, and lose most of their time where a core is busy), and with one. BLiTZ knows no
-rules: its seconds are those without knowledge.
+machine does slows all of them alike. PyTorch runs with two threads, which sleep while they wait (they
+would spin otherwise, and lose most of their time where a core is busy), and with one. BLiTZ has no
+rules: its seconds are without knowledge.
 
-Run `python benchmarks/sequences.py`; `--json FILE` keeps every measurement.
+Run `python benchmarks/sequences.py`.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import statistics
@@ -25,11 +24,12 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
 
-import numpy as np
+from prbnn_studies import records
+from prbnn_studies.tables import benchmarks as tables
 
 CORES = 2
 OBSERVED = 35
-# what PRBNNSequenceRegressor does unless told otherwise, and BLiTZ is told to do
+# defaults of PRBNNSequenceRegressor, which BLiTZ is given, too
 UNITS = 64
 BATCH = 128
 DRAWS = 2
@@ -38,13 +38,13 @@ TEMPERING = 0.1
 FIRST_NOISE = 0.3
 INSTALL = "pip install torch==2.13.0 && pip install --no-deps blitz-bayesian-pytorch"
 
-# what is asked of the last altitude, in ft: the runway lies at 1,000
+# limits of the last altitude, in ft: the runway lies at 1,000
 TOUCHDOWN = (950, 1050)
 PRICE = 10.0
 
 
 def flights(count):
-    """What was observed, and what came after."""
+    """Observed steps and the steps ahead, of simulated flights."""
     from prbnn_studies.landing.synthetic import approaches
 
     values = approaches(count, 0).values
@@ -52,7 +52,7 @@ def flights(count):
 
 
 def prbnn_seconds(count, steps, knows, seed):
-    """A step of training alone: what the first fit of a process compiles is told apart."""
+    """Seconds per step of training, without compilation."""
     from prbnn import Between, Falls, PRBNNSequenceRegressor
     from prbnn_studies.landing.tracks import VARIABLES
 
@@ -78,7 +78,7 @@ def prbnn_seconds(count, steps, knows, seed):
 
 
 def blitz_seconds(count, steps, threads, seed):
-    """A step of the loop alone: batch, loss, gradient, Adam."""
+    """Seconds per step of the loop: batch, loss, gradient, Adam."""
     import torch
     from blitz.modules import BayesianLinear, BayesianLSTM
     from blitz.utils import variational_estimator
@@ -118,7 +118,7 @@ def blitz_seconds(count, steps, threads, seed):
 
 
 def scaled(values):
-    """Every variable from 0 to 1."""
+    """Every variable scaled to [0, 1]."""
     lowest, highest = values.min(axis=(0, 1)), values.max(axis=(0, 1))
     return (values - lowest) / (highest - lowest)
 
@@ -132,13 +132,13 @@ CONTENDERS = {
 
 
 def on_two_cores():
-    """Before anything asks how many there are."""
+    """Restrict this process to two cores, before any library counts them."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
 
 
 def measure(count, steps, repeats):
-    """Seconds a step of every contender, ``repeats`` times in turn, the first turn not counted."""
+    """Seconds per step of every contender, ``repeats`` times in turn, the first turn not counted."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     spawn = multiprocessing.get_context("spawn")
     pools = {name: ProcessPoolExecutor(1, spawn, on_two_cores) for name in CONTENDERS}
@@ -157,43 +157,35 @@ def main():
     parser.add_argument("--flights", type=int, default=2000)
     parser.add_argument("--epochs", type=int, default=2, help="of a measurement")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", metavar="FILE")
+    records.add_option(parser)
     options = parser.parse_args()
     missing = [name for name in ("torch", "blitz") if find_spec(name) is None]
     if missing:
         sys.exit(f"{' and '.join(missing)} not installed, needed for comparison: {INSTALL}")
-    an_epoch = options.flights / BATCH
-    steps = max(1, round(options.epochs * an_epoch))
+    steps_per_epoch = options.flights / BATCH
+    steps = max(1, round(options.epochs * steps_per_epoch))
     found = measure(options.flights, steps, options.repeats)
     versions = {name: version(name) for name in ("jax", "torch", "blitz-bayesian-pytorch")}
     print(
-        f"{options.flights} flights, {steps} steps a measurement, medians of {options.repeats}; "
+        f"{options.flights} flights, {steps} steps per measurement, medians of {options.repeats}; "
         + ", ".join(f"{name} {number}" for name, number in versions.items())
         + "\n"
     )
-    print("| | seconds an epoch | lowest to highest | ms a step | of prbnn's |")
-    print("|---|---|---|---|---|")
-    ours = statistics.median(found["prbnn"])
-    for name, seconds in found.items():
-        middle = statistics.median(seconds)
-        print(
-            f"| {name} | {middle * an_epoch:.2f} "
-            f"| {min(seconds) * an_epoch:.2f} to {max(seconds) * an_epoch:.2f} "
-            f"| {1000 * middle:.0f} | {middle / ours:.1f} x |"
-        )
-    theirs = min(statistics.median(found[name]) for name in found if name.startswith("BLiTZ"))
-    print(f"\nBLiTZ at its faster takes {theirs / ours:.1f} times as long as prbnn.")
-    if options.json:
-        record = {
-            "flights": options.flights,
-            "steps": steps,
-            "versions": versions,
-            "seconds_an_epoch": {
-                name: list(np.array(seconds) * an_epoch) for name, seconds in found.items()
-            },
-        }
-        with open(options.json, "w") as file:
-            json.dump(record, file, indent=1)
+    results = {
+        "flights": options.flights,
+        "repeats": options.repeats,
+        "steps_per_epoch": steps_per_epoch,
+        "versions": versions,
+        "contenders": {
+            name: {
+                part: steps_per_epoch * of(seconds)
+                for part, of in (("median", statistics.median), ("lowest", min), ("highest", max))
+            }
+            for name, seconds in found.items()
+        },
+    }
+    print(tables.sequences(results).markdown())
+    records.write_record(options.record, results)
 
 
 if __name__ == "__main__":

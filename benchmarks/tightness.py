@@ -1,33 +1,28 @@
-"""How hard to press: rejection allowed against error, band width and coverage, on simulation 2."""
+"""How much pressure to put on hard rules: rejection allowed against error, band width and coverage.
 
-import dataclasses
+Run `python benchmarks/tightness.py`: simulation 2 over five data sets, at tempering 0.2.
+"""
 
-import numpy as np
+import argparse
 
+from prbnn_studies import records
 from prbnn_studies import simulation2 as simulation
+from prbnn_studies.tables import benchmarks as tables
 
 SEEDS = range(5)
 REJECTIONS = (0.05, 0.12, 0.25, 0.5)
 
 
 def main() -> None:
-    print("| rejection | MSE | STD | raw draws breaking | acceptance | coverage 95 % | x > .4 |")
-    print("|---|---|---|---|---|---|---|")
+    parser = argparse.ArgumentParser(description=__doc__)
+    records.add_option(parser)
+    options = parser.parse_args()
+    results = {}
     for rejection in REJECTIONS:
-        records = [
-            dataclasses.asdict(simulation.run("PR-BNN", seed, 0.2, rejection=rejection)[0])
-            for seed in SEEDS
-        ]
-
-        def median(name: str, records: list = records) -> float:
-            return float(np.median([record[name] for record in records]))
-
-        print(
-            f"| {rejection:g} | {median('mse'):.4f} | {median('std'):.3f} "
-            f"| {median('raw_draws_violating'):.0%} | {median('acceptance'):.0%} "
-            f"| {median('coverage95'):.0%} | {median('coverage95_right'):.0%} |",
-            flush=True,
-        )
+        fits = [simulation.run("PR-BNN", seed, 0.2, rejection=rejection)[0] for seed in SEEDS]
+        results[f"{rejection:g}"] = simulation.medians(fits)
+    print(tables.tightness(results).markdown())
+    records.write_record(options.record, results)
 
 
 if __name__ == "__main__":

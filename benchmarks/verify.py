@@ -1,15 +1,14 @@
 """Verdicts on networks of 6 hidden layers x 50 relu units with 5 inputs: how many, how fast, none wrong.
 
 Run `python benchmarks/verify.py`; `--rounds 6 --seconds 60` is the full size, `--seed` makes other
-instances, `--milp N` asks an exact method (mixed-integer programming) about N of the narrow ones,
-`--json FILE` keeps the records.
+instances, `--milp N` asks an exact method (mixed-integer programming) about N of the narrow ones.
 
-What is known of an instance before it is asked:
+What is known of an instance before it is verified:
 
 - "folds": the minimum, exactly. Tent maps folded five times in each input, and mixed.
 - false: a point that breaks the property, found by a search of its own and evaluated by NumPy.
-- true: the threshold lies below the lowest value of that search by a margin, a share of the range of
-  values in the box. A verdict "refuted" would come with a point, which NumPy evaluates again. On boxes
+- true: the threshold lies below the lowest value of that search by a margin, a fraction of the range
+  of values in the box. A verdict "refuted" would come with a point, which NumPy evaluates again. On boxes
   of side 0.05 `--milp` finds the least value itself, by a method that shares no code with prbnn.
 """
 
@@ -26,12 +25,14 @@ import optax
 
 from prbnn import MLP
 from prbnn.certify import verify
+from prbnn_studies import records
+from prbnn_studies.tables.grid import Grid
 
 INPUTS, WIDE, DEEP, OUTPUTS = 5, 50, 6, 5
 STEPS = 2000
 # sides of boxes in [-1, 1]^5; "slab" has two inputs over all their range and three narrow ones
 WIDTHS = (0.05, 0.2, 0.4, 0.8, 2.0, "slab")
-# how far the threshold is from the lowest value, as a share of the range of values in the box
+# how far the threshold is from the lowest value, as a fraction of the range of values in the box
 MARGINS = {"true": (0.02, 0.1, 0.3), "false": (0.001, 0.01, 0.1)}
 KINDS = ("smooth", "pieces", "advice", "random 0.7", "random 1", "random 1.4", "folds")
 
@@ -176,7 +177,7 @@ def lowest(pairs, low, high, rows, holds, generator):
 
 
 def instances(rounds, seed):
-    """Dictionaries, one an instance; those of a round share the networks."""
+    """One dictionary per instance; those of a round share the networks."""
     for turn in range(rounds):
         own = seed * 1000 + turn
         for kind in KINDS:
@@ -300,26 +301,48 @@ def exact(one, seconds):
     return found.fun + rows[0] @ pairs[-1][1] + offset if found.status == 0 else None
 
 
-def table(records):
-    print(
-        "| kind | box | true: proved | median s | slowest s | false: refuted | median s | wrong |"
+def summary(verdicts):
+    """How many true properties were proved and false ones refuted, and how many verdicts are wrong."""
+    results = {"wrong": sum(verdict["wrong"] for verdict in verdicts)}
+    for truth, status in (("true", "proved"), ("false", "refuted")):
+        own = [verdict for verdict in verdicts if verdict["truth"] == truth]
+        times = [verdict["seconds"] for verdict in own if verdict["status"] == status]
+        results[truth] = {
+            "asked": len(own),
+            status: len(times),
+            "median_seconds": float(np.median(times)) if times else None,
+        }
+    return results
+
+
+def table(verdicts):
+    """One row per kind and box, per kind, and for all."""
+    headings = (
+        "kind",
+        "box",
+        "true: proved",
+        "median s",
+        "slowest s",
+        "false: refuted",
+        "median s",
+        "wrong",
     )
-    print("|---|---|---|---|---|---|---|---|")
     groups = collections.defaultdict(list)
-    for record in records:
-        for key in ((record["kind"], record["width"]), (record["kind"], "all"), ("all", "all")):
-            groups[key].append(record)
-    for (kind, width), group in sorted(groups.items(), key=lambda item: item[0]):
-        cells = []
+    for verdict in verdicts:
+        for key in ((verdict["kind"], verdict["width"]), (verdict["kind"], "all"), ("all", "all")):
+            groups[key].append(verdict)
+    rows = []
+    for key, group in sorted(groups.items(), key=lambda item: item[0]):
+        cells = [*key]
         for truth, status in (("true", "proved"), ("false", "refuted")):
-            asked = [r for r in group if r["truth"] == truth]
-            times = [r["seconds"] for r in asked if r["status"] == status]
-            cells.append(f"{len(times)}/{len(asked)}")
+            own = [verdict for verdict in group if verdict["truth"] == truth]
+            times = [verdict["seconds"] for verdict in own if verdict["status"] == status]
+            cells.append(f"{len(times)}/{len(own)}")
             cells.append(f"{np.median(times):.2f}" if times else "")
             if truth == "true":
                 cells.append(f"{max(times):.1f}" if times else "")
-        wrong = sum(r["wrong"] for r in group)
-        print(f"| {kind} | {width} | {' | '.join(cells)} | {wrong} |")
+        rows.append((*cells, str(sum(verdict["wrong"] for verdict in group))))
+    return Grid(headings, rows, words=2)
 
 
 def main():
@@ -328,23 +351,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--milp", type=int, default=0)
-    parser.add_argument("--json")
+    records.add_option(parser)
     options = parser.parse_args()
-    records = []
+    found = []
     for one in instances(options.rounds, options.seed):
-        records.append(asked(one, options.seconds))
+        found.append(asked(one, options.seconds))
         narrow = one["holds"] == "all" and one["width"] == "0.05"
         if narrow and options.milp:
             options.milp -= 1
             least = exact(one, 60)
             if least is not None:
-                records[-1]["wrong"] |= bool(least > 0) != (one["truth"] == "true")
-                records[-1]["milp"] = float(least)
-        print(json.dumps(records[-1]), flush=True)
-    table(records)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(records, file)
+                found[-1]["wrong"] |= bool(least > 0) != (one["truth"] == "true")
+                found[-1]["milp"] = float(least)
+        print(json.dumps(found[-1]), flush=True)
+    print(table(found).markdown())
+    records.write_record(options.record, summary(found))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,14 @@ A `>>>` at the start of a line is a quotation to Markdown, so examples would be 
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import re
 from typing import Any
 
 from griffe import Extension
+
+from prbnn.estimators.parameters import SECTIONS
 
 EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*", flags=re.MULTILINE)
 SECTION = re.compile(r"^(Parameters|Attributes)\n-+\n((?:.+\n?)+)", flags=re.MULTILINE)
@@ -35,5 +39,10 @@ class Readable(Extension):
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
         """One docstring."""
-        if obj.docstring is not None:
-            obj.docstring.value = markdown(obj.docstring.value)
+        if obj.docstring is None:
+            return
+        text = obj.docstring.value
+        if SECTIONS in text:
+            # estimators compose these when they are imported
+            text = str(inspect.getdoc(pydoc.locate(obj.path)))
+        obj.docstring.value = markdown(text)

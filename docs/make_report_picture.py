@@ -18,8 +18,7 @@ sys.path.insert(0, str(ROOT))
 from tests.report import plant  # noqa: E402
 from tests.report.browser import Browser  # noqa: E402
 
-from prbnn import PRBNNRegressor  # noqa: E402
-from prbnn.report.page import Subject, write_report  # noqa: E402
+from prbnn import PRBNNRegressor, Subject, write_report  # noqa: E402
 
 STEPS = 8_000
 

@@ -1,7 +1,10 @@
 """Code in the documents runs, and what they say about the package is so."""
 
+import ast
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,6 +156,14 @@ def test_links_between_pages_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_of_the_repository_named_in_pages_exist(page):
+    text = page.read_text()
+    folders = re.findall(r"`((?:src|tests|benchmarks|docs)/[\w./-]+)`", text)
+    scripts = re.findall(r"`(?:python )?([\w./-]+/[\w-]+\.py)\b", text)
+    assert [path for path in {*folders, *scripts} if not (ROOT / path).exists()] == []
+
+
 def test_the_navigation_leads_to_pages():
     def files(entry):
         if isinstance(entry, str):
@@ -165,10 +176,44 @@ def test_the_navigation_leads_to_pages():
     assert [file for file in listed if not (DOCS / file).exists()] == []
 
 
-def test_every_public_name_is_in_the_reference():
+# what a user may import: `prbnn.NAME`, and the names of the one public module
+PUBLIC = {*prbnn.__all__} | {f"certify.{name}" for name in prbnn.certify.__all__}
+
+
+def test_the_reference_has_the_public_names_and_no_others():
     text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-    listed = re.findall(r"^::: prbnn\.(?:[\w.]+\.)?(\w+)$", text, flags=re.MULTILINE)
-    assert sorted(set(prbnn.__all__) - set(listed)) == []
+    listed = re.findall(r"^::: prbnn\.(\S+)$", text, flags=re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == PUBLIC - {"certify"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pages_import_public_names_only(page):
+    for code, _ in blocks(page, "python"):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Import):
+                ours = [part.name for part in node.names if part.name.startswith("prbnn")]
+                assert ours in ([], ["prbnn"])
+            elif isinstance(node, ast.ImportFrom) and node.module.startswith("prbnn"):
+                assert node.module == "prbnn"
+                assert {part.name for part in node.names} <= PUBLIC
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pages_name_public_names_only(page):
+    """Dotted names, in code and in prose: `prbnn.fit`, `prbnn.certify.verify`."""
+    for dotted in re.findall(r"(?<![\w.])prbnn\.([A-Za-z][\w.]*)", page.read_text()):
+        first, *rest = dotted.rstrip(".").split(".")
+        found = ".".join([first, *rest[:1]]) if first == "certify" else first
+        assert found in PUBLIC, dotted
+
+
+def test_importing_prbnn_does_not_import_what_is_slow_and_rarely_needed():
+    code = (
+        "import sys, prbnn; print({'sklearn', 'matplotlib', 'pandas', 'pydantic'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_public_names_are_importable_and_documented():

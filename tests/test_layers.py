@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import prbnn
+from prbnn.rules.base import Rule
+
 SOURCE = Path(__file__).parents[1] / "src"
 
 # from the ground up: a module may import from its own line and from the lines above it
@@ -23,7 +26,8 @@ LAYERS = (
     ("certify",),
     ("fitting",),
     ("assessment",),
-    ("saving", "estimators"),
+    ("saving",),
+    ("estimators",),
     ("report",),
     ("prbnn",),
     ("runs",),
@@ -36,8 +40,10 @@ DECLARATIONS = (
     "data.columns",
     "data.layout",
     "data.association",
-    *(f"rules.{name}" for name in ("base", "values", "shape", "comparison", "own", "along_time")),
-    *(f"rules.{name}" for name in ("strengths", "regions", "expressions", "evaluation", "trends")),
+    *(f"rules.{name}" for name in ("base", "statements", "values", "shape", "comparison", "own")),
+    *(f"rules.{name}" for name in ("along_time", "strengths", "regions", "spread", "expressions")),
+    "rules.evaluation",
+    "rules.trends",
     *(f"rules.file.{name}" for name in ("grammar", "parts", "plain", "knowledge_file", "located")),
     *(f"rules.file.{name}" for name in ("vocabulary", "faults", "starter")),
     *(f"rules.conflicts.{name}" for name in ("claims", "webs", "finding")),
@@ -103,8 +109,8 @@ def test_a_module_imports_only_from_its_own_layer_and_those_below(module: str) -
 
 
 def test_no_two_modules_import_each_other() -> None:
-    """Depth-first through imports at module level: a way back to where it began is a cycle."""
-    graph = {m: within_prbnn(imports(m, lazy=False)) - {"prbnn"} for m in MODULES}
+    """Depth-first through imports, lazy ones too: a way back to where it began is a cycle."""
+    graph = {m: within_prbnn(imports(m, lazy=True)) - {"prbnn"} for m in MODULES}
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:
@@ -133,6 +139,74 @@ def test_declaring_a_rule_needs_no_compiled_code(name: str) -> None:
             if other in MODULES and other not in seen and other != "prbnn":
                 seen.add(other)
                 waiting.append((*path, other))
+
+
+def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
+    """One name, one thing; commands and studies are named after what they run.
+
+    Every engine and every law has a `State` of its own: what its next step needs.
+    """
+    named: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        own = module.split(".")
+        if own[0] != "prbnn" or own[1:2] == ["cli"]:
+            continue
+        if path.name != "__init__.py":
+            named.setdefault(f"module {own[-1]}", []).append(module)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                named.setdefault(f"class {node.name}", []).append(module)
+    named.pop("class State", None)
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+RULE_CLASSES = {
+    found.__name__
+    for found in vars(prbnn).values()
+    if isinstance(found, type) and issubclass(found, Rule) and found is not Rule
+}
+
+
+def dispatches(tree: ast.AST) -> Iterator[str]:
+    """Names of rule classes that code asks for: isinstance, match, type(...), singledispatch, tables."""
+    asked: list[ast.AST] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
+                asked.append(classes)
+            case ast.Call(func=ast.Attribute(attr="register"), args=args):
+                asked += args
+            case ast.MatchClass(cls=found):
+                asked.append(found)
+            case ast.Compare(left=left, comparators=others) if "type" in ast.dump(left):
+                asked += others
+            case ast.Dict(keys=keys):
+                asked += [key for key in keys if key is not None]
+    for part in asked:
+        for node in ast.walk(part):
+            name = getattr(node, "id", None) or getattr(node, "attr", None)
+            if name in RULE_CLASSES:
+                yield name
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if layer_of(m) not in ("rules", "prbnn")])
+def test_no_module_outside_the_rules_asks_which_class_a_rule_is(module: str) -> None:
+    assert [*dispatches(ast.parse(MODULES[module].read_text()))] == []
+
+
+def test_asking_for_a_class_is_seen_however_it_is_written() -> None:
+    assert len(RULE_CLASSES) > 18
+    for code in (
+        "isinstance(rule, AtLeast | AtMost)",
+        "isinstance(rule, (shape.Increasing,))",
+        "match rule:\n    case Between(lower=low): pass",
+        "type(rule) is Equals",
+        "type(rule).__name__ in (Falls, 1)",
+        "{Rises: 1}[kind]",
+        "@bind.register(Compare)\ndef _(rule): pass",
+    ):
+        assert [*dispatches(ast.parse(code))], code
+    assert not [*dispatches(ast.parse("rules = [AtLeast(0), Increasing('x')]"))]
 
 
 def test_imports_for_types_are_told_from_imports_that_run() -> None:

@@ -1,4 +1,4 @@
-"""The errors a user can meet: each says what was received, what was needed and what to do."""
+"""The errors and warnings of prbnn; messages say what was received, what is needed, what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KnowledgeError(ValueError):
         self.column = column
 
     def named(self, rule: str) -> KnowledgeError:
-        """The same error with the rule's name at its front; as it is where it has one already."""
+        """The same error with the name of the ``rule`` in front; unchanged where it has one already."""
         if self.rule is not None:
             return self
         return type(self)(f"rule {rule!r}: {self}", rule=rule, column=self.column)
@@ -45,7 +45,7 @@ class ModelFileError(ValueError):
 
 
 class NotKeptError(DataError, KnowledgeError):
-    """Something asks for training rows that were left out of a model file."""
+    """Training rows are needed that were left out of a model file."""
 
     def __init__(self, message: str, rule: str | None = None, column: str | None = None):
         KnowledgeError.__init__(self, message, rule, column)
@@ -54,7 +54,7 @@ class NotKeptError(DataError, KnowledgeError):
 class InfeasibleError(RuntimeError):
     """No posterior of the family satisfies the rules.
 
-    `rules` names the ones that stay broken; `solution` holds where the fit ended.
+    `rules` names those that stay broken; `solution` is the state in which the fit ended.
     """
 
     def __init__(self, message: str, rules: Sequence[str] = (), solution: object = None):
@@ -64,7 +64,7 @@ class InfeasibleError(RuntimeError):
 
 
 class DivergedError(RuntimeError):
-    """Training produced numbers that are not finite; `solution` holds the last finite state."""
+    """Training produced NaN or infinite numbers; `solution` holds the last finite state."""
 
     def __init__(self, message: str, solution: object = None):
         super().__init__(message)
@@ -72,34 +72,38 @@ class DivergedError(RuntimeError):
 
 
 class ForkedError(RuntimeError):
-    """A forked child would compute with what its parent's JAX left behind, and hang."""
+    """The process was forked from one that had used JAX, whose threads are not copied: it would hang."""
 
 
 class NotEnclosedError(KnowledgeError):
-    """Nothing can be proved of a rule, a network or an operation; the message says of which."""
+    """Nothing can be proved about a rule, a network or an operation, which the message names."""
 
 
 class CertificateError(ValueError):
-    """A certificate that is damaged, newer than this library, or of another model."""
+    """A certificate is damaged, newer than this library, or of another model."""
 
 
 class CertificateWarning(UserWarning):
-    """A certificate was left out, since it does not speak of the model it came with."""
+    """A certificate was left out, since it is not of the model it came with."""
+
+
+class CollapseWarning(UserWarning):
+    """A fit converged onto its prior, and explains almost nothing of the data."""
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number, and not text, a truth value or nothing."""
+    """Whether ``value`` is a real number; text, booleans and None are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def shortened(value: object, most: int = 200) -> str:
-    """A value as a message shows it: the beginning of a long one."""
+    """The repr of ``value`` for a message, cut after ``most`` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint for a misspelt name.
+    """A hint for a misspelt ``name``: the nearest of the ``known`` ones, or all of them.
 
     >>> nearest("irradiace", ["irradiance", "wind"])
     "; did you mean 'irradiance'?"

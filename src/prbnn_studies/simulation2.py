@@ -9,15 +9,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from prbnn import AtLeast, AtMost, BayesByBackprop, Increasing
 from prbnn.assessment import metrics
 from prbnn.rules.base import Rule
-from prbnn.rules.shape import Increasing
-from prbnn.rules.values import AtLeast, AtMost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 REGION = {"x": (0.08, 1.0)}
 UPPER = "log(25*x + 1)/3 + 0.05"
 TOLERANCE = 1e-4
-# the paper's weights c stand for 87 c nats; its monotone rule compares 50 grid points
+# a weight c of the paper is 87 c nats here; its monotone rule compares 50 grid points
 ROWS_OF_THE_PAPER = 87
 GRID_STEP = (REGION["x"][1] - REGION["x"][0]) / 49
 WEIGHTINGS = ((1, 1, 1), (1, 1, 2), (1, 2, 1), (2, 1, 1), (1, 1, 4), (1, 1, 8))
@@ -90,7 +89,7 @@ def knowledge(method: str) -> list[Rule]:
 
 
 @dataclass(frozen=True)
-class Record:
+class Fit:
     """One fit, measured on the grid; lists are in the order lower, upper, monotone."""
 
     method: str
@@ -146,20 +145,16 @@ def violation(functions: np.ndarray) -> list[float]:
 
 
 def as_in_the_paper() -> dict[str, Any]:
-    """The authors' settings: raw units, a KL term weighed by 1/5, their rate and their start."""
-    from prbnn.inference.bbb import BayesByBackprop
-
+    """The authors' settings: raw units, KL weight 1/5, their learning rate and initial sd."""
     engine = BayesByBackprop(draws=5, learning_rate=0.005, initial_sd=0.02)
     return {"scaling": "none", "tempering": 0.2, "inference": engine}
 
 
 def run(
     method: str, seed: int = 0, tempering: float | Literal["auto"] = "auto", **options: Any
-) -> tuple[Record, Curves]:
+) -> tuple[Fit, Curves]:
     """Fit one method to one data set with the estimator's defaults (or ``options``) and measure it."""
-    from prbnn.estimators.regressor import (
-        PRBNNRegressor,  # imports scikit-learn, which the data do not need
-    )
+    from prbnn import PRBNNRegressor  # imports scikit-learn, which the data do not need
 
     x, y = data(seed)
     began = time.perf_counter()
@@ -175,7 +170,7 @@ def run(
     low, high = np.quantile(stored, [0.025, 0.975], axis=0)
     mean, right = stored.mean(axis=0), grid() > 0.4
     duals = model.solution_.duals
-    record = Record(
+    measured = Fit(
         method=method,
         seed=seed,
         mse=metrics.mse(truth(grid()), mean),
@@ -194,7 +189,7 @@ def run(
         tempering=model.tempering_,
         residual_sd=float(np.std(y - truth(x[:, 0]))),
     )
-    return record, Curves(mean, low, high, stored[:: max(1, len(stored) // 30)][:30])
+    return measured, Curves(mean, low, high, stored[:: max(1, len(stored) // 30)][:30])
 
 
 def by_engine(engine: str) -> str:
@@ -210,11 +205,11 @@ def study(
     seeds: Sequence[int],
     methods: Sequence[str] = METHODS,
     progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[Record, Curves]]:
+) -> Iterator[tuple[Fit, Curves]]:
     """Every method on every data set.
 
-    The plain network is fitted as in the paper; the others with the estimator's defaults, the
-    tempering chosen for a data set serving all its methods. Engines choose their own.
+    The plain network is fitted as in the paper, the others with the estimator's defaults. All methods
+    on a data set share the tempering that the first of them chose; engines choose their own.
     """
     for seed in seeds:
         tempering: float | Literal["auto"] = "auto"
@@ -226,46 +221,47 @@ def study(
             if method.startswith("PR-BNN, "):
                 yield run(method, seed, inference=method.removeprefix("PR-BNN, "))
                 continue
-            record, curves = run(method, seed, tempering)
-            tempering = record.tempering
-            yield record, curves
+            measured, curves = run(method, seed, tempering)
+            tempering = measured.tempering
+            yield measured, curves
 
 
-def summary(records: Sequence[Record]) -> list[dict]:
-    """One row a method: medians over seeds, worst cases where a bar is about every seed."""
-    rows = []
-    for method in dict.fromkeys(record.method for record in records):
-        own = [asdict(record) for record in records if record.method == method]
+def summary(fits: Sequence[Fit]) -> dict[str, Any]:
+    """Results of a record, by method: medians over data sets, and the worst where it says so."""
+    return {
+        method: medians([fit for fit in fits if fit.method == method])
+        for method in dict.fromkeys(fit.method for fit in fits)
+    }
 
-        def median(key: str, own: list = own) -> float:
-            return float(np.median([record[key] for record in own]))
 
-        counts = np.array([record["violations_of_mean"] for record in own])
-        rows.append(
-            {
-                "method": method,
-                "mse": median("mse"),
-                "worst_mse": max(record["mse"] for record in own),
-                "std": median("std"),
-                "violations_of_mean": np.median(counts, axis=0).astype(int).tolist(),
-                "most_violations_of_mean": counts.max(axis=0).tolist(),
-                "raw_draws_violating": median("raw_draws_violating"),
-                "stored_draws_violating": median("stored_draws_violating"),
-                "acceptance": median("acceptance"),
-                "coverage95": median("coverage95"),
-                "coverage95_right": median("coverage95_right"),
-                "noise_ratio": float(
-                    np.median([record["noise"] / record["residual_sd"] for record in own])
-                ),
-                "tempering": median("tempering"),
-                "seconds": median("seconds_compile") + median("seconds_run"),
-            }
-        )
-    return rows
+def medians(fits: Sequence[Fit]) -> dict[str, Any]:
+    """Medians of the fits of one method to several data sets."""
+
+    def median(name: str) -> float:
+        return float(np.median([getattr(fit, name) for fit in fits]))
+
+    counts = np.array([fit.violations_of_mean for fit in fits])
+    return {
+        "data_sets": len(fits),
+        "mse": median("mse"),
+        "worst_mse": max(fit.mse for fit in fits),
+        "std": median("std"),
+        "violations_of_mean": np.median(counts, axis=0).astype(int).tolist(),
+        "most_violations_of_mean": counts.max(axis=0).tolist(),
+        "raw_draws_violating": median("raw_draws_violating"),
+        "stored_draws_violating": median("stored_draws_violating"),
+        "most_stored_draws_violating": max(fit.stored_draws_violating for fit in fits),
+        "acceptance": median("acceptance"),
+        "coverage95": median("coverage95"),
+        "coverage95_right": median("coverage95_right"),
+        "noise_ratio": float(np.median([fit.noise / fit.residual_sd for fit in fits])),
+        "tempering": median("tempering"),
+        "seconds": median("seconds_compile") + median("seconds_run"),
+    }
 
 
 def draw(curves: dict[str, Curves], path: Path, seed: int = 0) -> None:
-    """Panels of data, truth, bounds, drawn functions and bands, one a method."""
+    """One panel per method: data, truth, bounds, drawn functions and bands."""
     import matplotlib
 
     matplotlib.use("Agg")

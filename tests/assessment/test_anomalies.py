@@ -50,7 +50,7 @@ def test_false_alarms_are_what_was_stated(rate):
     rates = []
     for _ in range(200):
         held, new = generator.gamma(2.0, size=(2, 400, 4))
-        rates.append(anomaly.calibrate(held, rate).warns(new).mean())
+        rates.append(anomaly.calibrate_alarm(held, rate).warns(new).mean())
     expected = np.floor(rate * 401) / 401
     assert abs(np.mean(rates) - expected) < 4 * np.std(rates) / np.sqrt(len(rates))
 
@@ -58,16 +58,16 @@ def test_false_alarms_are_what_was_stated(rate):
 def test_a_step_that_is_always_hard_does_not_drown_the_others():
     generator = np.random.default_rng(0)
     held = generator.normal(size=(500, 2)) * [1.0, 50.0]
-    alarm = anomaly.calibrate(held, 0.01)
+    alarm = anomaly.calibrate_alarm(held, 0.01)
     strange = np.array([[12.0, 0.0], [0.0, 12.0]])
     assert alarm.warns(strange).tolist() == [True, False]
 
 
 def test_too_few_held_out_observations_are_refused():
     with pytest.raises(ValueError, match="at least 99 are needed"):
-        anomaly.calibrate(np.zeros((50, 3)), 0.01)
+        anomaly.calibrate_alarm(np.zeros((50, 3)), 0.01)
     with pytest.raises(ValueError, match="between 0 and 1"):
-        anomaly.calibrate(np.zeros((50, 3)), 1.0)
+        anomaly.calibrate_alarm(np.zeros((50, 3)), 1.0)
 
 
 def test_area_under_roc_counts_ties_as_half():

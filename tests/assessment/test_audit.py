@@ -200,7 +200,7 @@ class TestRules:
         assert found.findings[0].rows == (20,)
         assert len(found.findings[1].rows) > 30
 
-    def test_parts_of_a_combined_rule_are_told_apart(self) -> None:
+    def test_parts_of_a_combined_rule_are_named_one_by_one(self) -> None:
         x, y = table(0)
         y[7] = -9.0
         (found,) = audit(x, y, Combined([FLOOR, AtLeast(-20)], name="both"))

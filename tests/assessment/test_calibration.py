@@ -71,7 +71,7 @@ def test_what_chance_allows_narrows_with_rows() -> None:
     assert few[0] < many[0] < 0.9 < many[1] < few[1]
 
 
-def test_gaps_beyond_chance_are_told_from_those_within() -> None:
+def test_gaps_beyond_chance_are_less_probable_than_those_within() -> None:
     generator = np.random.default_rng(0)
     probability = generator.uniform(0, 1, 2000)
     happened = (generator.random(2000) < probability).astype(float)

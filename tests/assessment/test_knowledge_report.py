@@ -14,6 +14,7 @@ import pytest
 from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing, fit
 from prbnn.assessment.knowledge_report import (
     HEADINGS,
+    NO_PRICE,
     PRICES,
     KnowledgeReport,
     RuleReport,
@@ -62,12 +63,12 @@ class Text(HTMLParser):
         self.cells.append(data)
 
 
-def test_the_table_has_a_line_a_rule_under_its_headings() -> None:
+def test_the_table_has_one_line_per_rule_under_its_headings() -> None:
     lines = str(report(FLOOR, RISING)).splitlines()
     assert [heading in lines[0] for heading in HEADINGS] == [True] * len(HEADINGS)
     assert lines[2].startswith(FLOOR.name)
     assert lines[3].startswith(RISING.name)
-    for word in ("hard", "0.12", "3 of 1024", "25.0%", "0.0%", "18.4", FLOOR.verdict):
+    for word in ("hard", "0.12", "3 of 1024", "25.0%", "0.0%", FLOOR.verdict):
         assert word in lines[2]
     assert repr(report(FLOOR)) == str(report(FLOOR))
 
@@ -84,7 +85,7 @@ def test_the_last_line_says_how_the_fit_ended() -> None:
     assert "tempering" not in last
 
 
-def test_tempered_duals_are_said_to_be_tempered() -> None:
+def test_prices_of_a_tempered_fit_are_said_to_be_tempered() -> None:
     assert "tempering 0.2" in str(report(FLOOR, tempering=0.2))
     assert "tempering 0.2" in report(FLOOR, tempering=0.2)._repr_html_()
 
@@ -189,11 +190,30 @@ def test_numbers_are_those_of_the_draws_in_the_users_units(
     assert line.dual == 10.0
     assert line.because == "a meter's range"
     assert line.violated == pytest.approx(np.mean(short < 0), abs=0.005)
-    assert line.bound_price == 10.0 * line.violated
+    assert line.price is line.bound_price is None
+
+
+@pytest.mark.parametrize("strength", ["hard", "tolerant", "soft"])
+def test_prices_are_the_dual_except_for_hard_rules_without_a_tolerance(
+    report_of: Callable, strength: str
+) -> None:
+    rule = AtLeast(400, name="floor", where={"sun": (0, 1000)})
+    rule = {"hard": rule.hard(), "tolerant": rule.hard(1.0), "soft": rule.soft(10)}[strength]
+    found = report_of(rule)
+    line = found["floor"]
+    shown = str(found).splitlines()[2].removesuffix(line.verdict).split()[-2:]
+    assert line.dual == 10.0
+    assert (NO_PRICE in str(found)) == (strength == "hard")
+    if strength == "hard":
+        assert line.price is line.bound_price is None
+        assert shown == ["-", "-"]
+    else:
+        assert (line.price, line.bound_price) == (10.0, 10.0 * line.violated)
+        assert shown == ["10", f"{line.bound_price:.3g}"]
 
 
 def test_both_prices_are_in_the_table_with_a_line_that_explains_them() -> None:
-    priced = replace(FLOOR, dual=18.4, violated=0.05, bound_price=0.92)
+    priced = replace(FLOOR, violated=0.05, price=18.4, bound_price=0.92)
     lines = str(report(priced, RISING)).splitlines()
     assert lines[2].split(priced.verdict)[0].split()[-2:] == ["18.4", "0.92"]
     assert lines[3].split(RISING.verdict)[0].split()[-1] == "-"
@@ -233,13 +253,13 @@ def test_the_verdict_follows_from_strength_and_draws(
     assert report_of(rule)[0].verdict == verdict
 
 
-def test_a_broken_soft_rule_is_told_with_its_share(report_of: Callable) -> None:
+def test_a_broken_soft_rule_says_how_often_it_is_broken(report_of: Callable) -> None:
     line = report_of(AtLeast(400, where=FLAT).soft(1))[0]
     assert line.raw_share > 0
     assert line.verdict == f"broken by {line.raw_share:.0%} of draws"
 
 
-def test_a_hard_rule_that_the_result_names_is_told_apart(report_of: Callable) -> None:
+def test_a_hard_rule_that_the_result_names_has_its_own_verdict(report_of: Callable) -> None:
     result = Result("budget spent", "'floor' not met yet", ("floor",))
     lines = report_of(AtLeast(-1e6, name="floor"), AtMost(1e6, name="ceiling"), result=result)
     assert lines["floor"].verdict == "obeyed by every stored draw; pressure still rising"

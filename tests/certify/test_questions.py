@@ -24,15 +24,17 @@ from prbnn import (
     Increasing,
     OneOf,
     Outside,
+    Periodic,
     Score,
     SlopeBetween,
+    Unimodal,
 )
 from prbnn.certify.questions import boxes, question
 from prbnn.certify.rule_property import RuleProperty
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
-from prbnn.inference.problem import response
 from prbnn.model.likelihoods import Gaussian
+from prbnn.model.response import response
 from prbnn.model.weights import flatten
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
@@ -60,6 +62,9 @@ RULES: dict[str, Rule] = {
     "decreasing over": Decreasing("x", over=0.1, of="y"),
     "slope": SlopeBetween("x", "-x", 2, of="y"),
     "curvature": CurvatureBetween("x", -1, "3 + x", step=0.2, of="y"),
+    "periodic": Periodic("x", 0.7, within=0.3, of="y"),
+    "unimodal": Unimodal("x", 1.1, over=0.2, of="y"),
+    "unimodal between": Unimodal("x", (0.9, 1.2), of="y"),
     "convex": Convex("x", of="y"),
     "concave": Concave("z", step=0.3, of="w"),
     "below": Compare({"flag": 1}, below={"flag": 0}, of="y", by="0.1 * abs(x)"),
@@ -77,7 +82,7 @@ RULES: dict[str, Rule] = {
     "huge text": AtLeast(0.0, of="y - 3 * (far - 1000000)"),
     "huge slope": Increasing("far", of="y"),
 }
-QUICK = ("below", "huge text")
+QUICK = ("below", "huge text", "unimodal")
 
 
 def posterior(activation: str = "relu", kind: str = "standard") -> Posterior:

@@ -76,3 +76,10 @@ def test_study_writes_a_record_a_fit(quick, tmp_path):
 
 def test_a_count_of_seeds_below_one_is_refused():
     assert runner.invoke(app, ["study", "simulation2", "--seeds", "0"]).exit_code == 2
+
+
+@pytest.mark.parametrize("study", ["simulation1", "simulation2"])
+def test_an_engine_that_does_not_exist_is_refused(study):
+    result = runner.invoke(app, ["study", study, "--engines", "bbb,magic"])
+    assert result.exit_code == 2
+    assert "--engines" in result.output

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,7 @@ def fitted(*words: str, code: int = 0) -> str:
 def run(here: Path) -> Path:
     if not (here / "run").exists():
         told = fitted("--knowledge", "rules.yaml", "--json", "fit.json")
-        assert "read as a file with columns parted by semicolons, decimal commas" in told
+        assert "read as a file with columns separated by semicolons, decimal commas" in told
         assert "prbnn report run" in told
         assert "with knowledge" in told
     return here / "run"
@@ -145,15 +144,41 @@ def test_a_fit_that_diverges_ends_with_code_4(here: Path, monkeypatch: pytest.Mo
     def diverge(*_: object) -> None:
         raise DivergedError("numbers stopped being finite")
 
-    monkeypatch.setattr("prbnn.cli.fit.fit", diverge)
+    monkeypatch.setattr("prbnn.cli.fit_command.fit_run", diverge)
     assert "stopped being finite" in fitted(code=4)
+
+
+def test_a_posterior_that_collapsed_is_told_by_the_fit_and_its_report(here: Path) -> None:
+    generator = np.random.default_rng(4)
+    table = {"sun": generator.uniform(0, 1, 60), "power": generator.normal(size=60)}
+    pandas.DataFrame(table).to_csv("noise.csv", index=False)
+    words = ("--target", "power", "--hidden", "4", "--draws", "20", "--out", "noise")
+    told = command("fit", "noise.csv", *words, "--json", "noise.json")
+    warning = "the posterior has collapsed onto its prior"
+    assert f"Warning, the model: {warning}: it explains 0% of the variance of 'power'" in told
+    (recorded,) = json.loads(Path("noise.json").read_text())["warnings"]
+    assert recorded.startswith(warning)
+    command("report", "noise", "--no-pictures")
+    page = Path("noise/report.html").read_text()
+    assert f"<h2>Usable with care: {warning}" in page
+
+
+def test_held_out_rows_are_scored_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = []
+
+    def counted(*arguments: object) -> dict[str, float]:
+        scored.append(arguments)
+        return {"rmse": 1.0, "crps": 1.0, "coverage90": 0.9}
+
+    monkeypatch.setattr("prbnn.runs.run._scores", counted)
+    fitted("--knowledge", "rules.yaml", "--out", "once", "--json", "once.json")
+    assert len(scored) == 2  # the model and the plain network
 
 
 def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # `prbnn.fit` is the function of that name; the module is found by its own
-    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: True)
+    monkeypatch.setattr("prbnn.fitting.train.asked", lambda: True)
     told = fitted("--knowledge", "rules.yaml", "--out", "cut")
     assert "interrupted: stopped at step" in told
     assert "To train to the end: prbnn fit plant.csv --target power" in told
@@ -183,7 +208,7 @@ def test_a_plain_network_that_was_interrupted_is_left_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops = iter([False] * 4 + [True] * 99)
-    monkeypatch.setattr(sys.modules["prbnn.fitting.fit"], "asked", lambda: next(stops))
+    monkeypatch.setattr("prbnn.fitting.train.asked", lambda: next(stops))
     told = fitted("--knowledge", "rules.yaml", "--out", "half")
     assert "the plain network was interrupted" in told
     assert not (here / "half" / "plain.prbnn").exists()

@@ -38,9 +38,9 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
-from prbnn.fitting.fit import plan_of, start
-from prbnn.fitting.loop import run_chunk
+from prbnn.fitting.loop import advance, start
 from prbnn.fitting.result import Solution
+from prbnn.fitting.train import budget_of
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import ALL_KINDS, Engine
 from prbnn.rules.base import Rule
@@ -197,9 +197,9 @@ def test_how_many_draws_there_are(name: str, rows: tuple) -> None:
 def test_nothing_is_compiled_again_for_other_numbers(name: str, rows: tuple) -> None:
     x, y = rows
     fitted(name, rows, [AtLeast(-0.4).soft(1.0)], seed=1)
-    before = run_chunk._cached._cache_size()
+    before = advance._cached._cache_size()
     fitted(name, (x + 1, 2 * y), [AtLeast(-0.7).soft(2.0)], seed=2)
-    assert run_chunk._cached._cache_size() == before
+    assert advance._cached._cache_size() == before
 
 
 @pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "sghmc"))
@@ -208,7 +208,8 @@ def test_one_program_trains_from_the_first_chunk_to_the_last(name: str, rows: tu
     task = fitted(name, rows, [AtLeast(-0.4), AtMost(3).soft(1.0)]).fitted.task
     first = start(task.engine, task.problem, task.enforcement, jax.random.key(0))
     parts = (task.engine, task.problem, task.enforcement, task.data)
-    last, _ = run_chunk(*parts, plan_of(task, 10), first, jnp.asarray(1, jnp.int32), None)
+    schedule = budget_of(task, 10).schedule
+    last, _ = advance(*parts, schedule, first, jnp.asarray(1, jnp.int32), None)
     types = [[each.aval for each in jax.tree.leaves(carry)] for carry in (first, last)]
     assert types[0] == types[1]
 

@@ -12,12 +12,13 @@ import pytest
 
 from prbnn import MLP, AtMost, DataError, PRBNNClassifier, PRBNNRegressor, PRBNNSequenceRegressor
 from prbnn.data.layout import Layout
-from prbnn.fitting.prepare import Task, prepare
+from prbnn.fitting.prepare import prepare
+from prbnn.fitting.task import Task
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.priors import Normal
 from prbnn.rules.regions import Sampling, sample
-from prbnn.runs.plan import Plan
-from prbnn.runs.preparing import prepare as prepare_run
+from prbnn.runs.plan import RunPlan
+from prbnn.runs.preparing import prepare_run
 
 FLAG = [0, 1] * 10
 WIND = np.linspace(0, 1, 20)
@@ -146,7 +147,7 @@ def test_every_estimator_takes_them(kind: Any) -> None:
 
 
 @pytest.fixture
-def plan(tmp_path: Any) -> Plan:
+def plan(tmp_path: Any) -> RunPlan:
     generator = np.random.default_rng(0)
     frame = pandas.DataFrame(
         {
@@ -160,17 +161,17 @@ def plan(tmp_path: Any) -> Plan:
         }
     )
     frame.to_csv(tmp_path / "plant.csv", index=False)
-    return Plan(str(tmp_path / "plant.csv"), "power")
+    return RunPlan(str(tmp_path / "plant.csv"), "power")
 
 
 SITES = ("site=north", "site=south", "site=west")
 
 
-def test_text_and_yes_no_are_categories_and_numbers_are_not(plan: Plan) -> None:
+def test_text_and_yes_no_are_categories_and_numbers_are_not(plan: RunPlan) -> None:
     assert prepare_run(plan).categories == ("open", *SITES)
 
 
-def test_columns_of_a_file_are_named_as_categories(plan: Plan) -> None:
+def test_columns_of_a_file_are_named_as_categories(plan: RunPlan) -> None:
     found = prepare_run(replace(plan, categories=("grade", "derate", "site")))
     assert found.categories == ("derate", "grade", "open", *SITES)
     assert "--categories grade,derate,site" in found.plan.command("run")
@@ -183,6 +184,6 @@ def test_columns_of_a_file_are_named_as_categories(plan: Plan) -> None:
         ("day", "'day' cannot be a category. In the file, day: a date"),
     ],
 )
-def test_mistakes_at_the_command_line_are_told(plan: Plan, name: str, message: str) -> None:
+def test_mistakes_at_the_command_line_are_told(plan: RunPlan, name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         prepare_run(replace(plan, categories=(name,)))

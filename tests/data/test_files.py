@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from prbnn.data.encoding import apply, learn
+from prbnn.data.encoded_table import encode, learn_encoding
 from prbnn.data.files import read_file
 from prbnn.errors import DataError
 
@@ -140,12 +140,12 @@ def test_whole_numbers_of_any_length_are_numbers_or_refused(tmp_path: Path, digi
     if digits < 100:
         frame, _ = read_file(path)
         assert frame["x"].dtype == float
-        assert apply(learn(frame), frame).values[0, 0] == pytest.approx(10.0**digits)
+        assert encode(learn_encoding(frame), frame).values[0, 0] == pytest.approx(10.0**digits)
         return
     # versions of pandas refuse it sooner or later
     with pytest.raises(DataError, match="column 'x'|table.csv") as told:
         frame, _ = read_file(path)
-        apply(learn(frame), frame)
+        encode(learn_encoding(frame), frame)
     assert len(str(told.value)) < 1000
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prbnn import MLP, Gaussian, Normal
-from prbnn.fitting.prepare import Task, prepare
+from prbnn.fitting.prepare import prepare
+from prbnn.fitting.task import Task
 from prbnn.rules.base import Rule
 
 

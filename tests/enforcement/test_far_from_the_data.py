@@ -44,12 +44,12 @@ def test_an_average_far_from_the_data_is_reached_and_held(rows: tuple, rule: Rul
 
 
 @pytest.mark.parametrize("strength", ["hard", "probably"])
-def test_a_contradiction_is_told_within_half_the_budget(rows: tuple, strength: str) -> None:
+def test_a_contradiction_raises_within_half_the_budget(rows: tuple, strength: str) -> None:
     rules: list[Rule] = [AtLeast(18, name="high"), AtMost(15, name="low")]
     if strength == "probably":
         rules = [rule.probably(0.9) for rule in rules]
-    with pytest.raises(InfeasibleError) as told:
+    with pytest.raises(InfeasibleError) as raised:
         fitted(rows, *rules)
-    assert told.value.rules
-    assert set(told.value.rules) <= {"high", "low"}
-    assert told.value.solution.steps <= 3500
+    assert raised.value.rules
+    assert set(raised.value.rules) <= {"high", "low"}
+    assert raised.value.solution.steps <= 3500

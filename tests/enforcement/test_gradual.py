@@ -1,4 +1,4 @@
-"""Fixed weights that come in by and by, where that was asked for."""
+"""Fixed weights that grow during the warm-up, where that was asked for."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +11,13 @@ from prbnn.enforcement.pressure import enforcement_of
 RULES = (AtLeast(0).soft(8.0), AtLeast(0).in_prior(6.0), AtLeast(0))
 
 
-@pytest.mark.parametrize(("warmed", "share"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0), (7.0, 1.0)])
-def test_soft_and_prior_weights_grow_and_found_ones_do_not(warmed, share):
+@pytest.mark.parametrize(("warmed", "factor"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0), (7.0, 1.0)])
+def test_soft_and_prior_weights_grow_and_duals_do_not(warmed, factor):
     gradual = enforcement_of(RULES, np.ones(3), 10.0, gradual=True)
     state = gradual.init()
     whole = gradual.pressure(state)
     found = gradual.pressure(state, jnp.asarray(warmed))
-    np.testing.assert_allclose(found, whole * np.array([share, share, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(found, whole * np.array([factor, factor, 1.0]), rtol=1e-6)
 
 
 def test_elsewhere_they_are_whole_from_the_first_step():

@@ -1,4 +1,4 @@
-"""Over several inputs a block of points sees little: shares are calibrated, training stays inside."""
+"""Over several inputs a block of points sees little: fractions are calibrated, training stays inside."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from tests.enforcement.tasks import prepared
 
 from prbnn import AtLeast, Increasing
+from prbnn.enforcement.fraction import FASTEST_RISE, LEAST_REACH
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import FASTEST_RISE, LEAST_REACH, Enforcement, State, enforcement_of
+from prbnn.enforcement.pressure import Enforcement, EnforcementState, enforcement_of
 from prbnn.enforcement.worst import first_worst
 from prbnn.inference.problem import INSIDE, Batch
 
@@ -20,74 +21,76 @@ def enforced(*rules, rejection: float = 0.2) -> Enforcement:
     return enforcement_of(rules, np.ones(len(rules)), 10.0, rejection=rejection)
 
 
-def seen(enforcement: Enforcement, share: float, steps: int = 300) -> State:
-    """After so many steps in which a block of points saw that share of functions break each rule."""
-    count = len(enforcement.kinds)
+def seen(enforcement: Enforcement, fraction: float, steps: int = 300) -> EnforcementState:
+    """After ``steps`` steps at whose points ``fraction`` of the functions broke each rule."""
+    count = len(enforcement.table.kinds)
     state = enforcement.init()
-    measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, share, 0.1)))
+    measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, fraction, 0.1)))
     for _ in range(steps):
         state = enforcement.update(state, measured, 0.0)
     return state
 
 
-def direction(enforcement: Enforcement, state: State, share: float) -> float:
-    """Where the dual goes after one more step that saw that share, as a sign."""
-    count = len(enforcement.kinds)
-    measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, share, 0.1)))
+def direction(enforcement: Enforcement, state: EnforcementState, fraction: float) -> float:
+    """The sign of the dual's change after one more step with this ``fraction``."""
+    count = len(enforcement.table.kinds)
+    measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, fraction, 0.1)))
     return float(jnp.sign(enforcement.update(state, measured, 0.0).dual[0] - state.dual[0]))
 
 
-def calibrated(enforcement: Enforcement, state: State, anywhere: Sequence[float]) -> State:
-    for share in anywhere:
-        state = enforcement.calibrate(state, jnp.full(len(enforcement.kinds), share))
+def calibrated(
+    enforcement: Enforcement, state: EnforcementState, anywhere: Sequence[float]
+) -> EnforcementState:
+    for fraction in anywhere:
+        state = enforcement.calibrate(state, jnp.full(len(enforcement.table.kinds), fraction))
     return state
 
 
-def test_a_share_seen_whole_leaves_the_target_as_it_is() -> None:
-    """A fifth is asked for: a little less lets the dual fall, a little more raises it."""
+def test_a_fraction_seen_whole_leaves_the_target_as_it_is() -> None:
+    """The target is 0.2: a little less lets the dual fall, a little more raises it."""
     enforcement = enforced(AtLeast(0))
-    for share, expected in ((0.19, -1.0), (0.21, 1.0)):
-        state = calibrated(enforcement, seen(enforcement, share, steps=1), [share] * 30)
-        assert direction(enforcement, state, share) == expected
+    for fraction, expected in ((0.19, -1.0), (0.21, 1.0)):
+        state = calibrated(enforcement, seen(enforcement, fraction, steps=1), [fraction] * 30)
+        assert direction(enforcement, state, fraction) == expected
 
 
-def test_a_share_seen_in_part_lowers_the_target_until_the_dual_rises() -> None:
-    """A tenth is under the target of a fifth, but five times as many break the rule elsewhere."""
+def test_a_fraction_seen_in_part_lowers_the_target_until_the_dual_rises() -> None:
+    """0.1 is under the target of 0.2, but 5 times as many functions break the rule elsewhere."""
     enforcement = enforced(AtLeast(0))
     before = seen(enforcement, 0.1, steps=1)
     assert direction(enforcement, before, 0.1) < 0
     assert direction(enforcement, calibrated(enforcement, before, [0.5] * 30), 0.1) > 0
 
 
-def test_a_share_seen_in_no_part_lowers_the_target_to_a_floor() -> None:
+def test_a_fraction_seen_in_no_part_lowers_the_target_to_a_floor() -> None:
     enforcement = enforced(AtLeast(0))
     floor = LEAST_REACH * 0.2
-    for share, expected in ((0.9 * floor, -1.0), (1.1 * floor, 1.0)):
-        state = calibrated(enforcement, seen(enforcement, share, steps=1), [1.0] * 60)
-        assert direction(enforcement, state, share) == expected
+    for fraction, expected in ((0.9 * floor, -1.0), (1.1 * floor, 1.0)):
+        state = calibrated(enforcement, seen(enforcement, fraction, steps=1), [1.0] * 60)
+        assert direction(enforcement, state, fraction) == expected
 
 
 def test_few_functions_that_break_a_rule_are_not_taken_for_many() -> None:
-    """Sixteen are tried at a time and one in thirty breaks the rule: mostly none is found, and now and
-    then one in sixteen. One in twenty may, so the dual falls more often than it rises."""
+    """16 functions are evaluated at a time and 1 in 30 breaks the rule: mostly none is found, and now and
+    then 1 in 16. The target is 1 in 20, so the dual falls more often than it rises."""
     enforcement = enforced(AtLeast(0), rejection=1 / 20)
     state = seen(enforcement, 1 / 30, steps=1)
     ways = []
-    for share in np.random.default_rng(0).binomial(16, 1 / 30, 100) / 16:
-        state = calibrated(enforcement, state, [share])
+    for fraction in np.random.default_rng(0).binomial(16, 1 / 30, 100) / 16:
+        state = calibrated(enforcement, state, [fraction])
         ways.append(direction(enforcement, state, 1 / 30))
     assert np.mean(np.array(ways[20:]) < 0) > 0.5
 
 
-def test_a_rule_that_comes_loose_late_is_pressed_sooner_where_pools_are_searched() -> None:
-    """Far above its target the dual rises as fast again twice; near it, and below, nothing changes."""
+def test_a_rule_that_is_broken_late_is_pressed_sooner_where_pools_are_searched() -> None:
+    """Far above its target the dual rises 3 times as fast; near it, and below, nothing changes."""
     rules, unit = [AtLeast(0)], np.ones(1)
     usual, searched = (
         enforcement_of(rules, unit, 10.0, rejection=0.2, searched=each) for each in (False, True)
     )
-    for share, faster in ((1.0, FASTEST_RISE), (0.3, 1.0), (0.0, 1.0)):
+    for fraction, faster in ((1.0, FASTEST_RISE), (0.3, 1.0), (0.0, 1.0)):
         slow, fast = (
-            float(jnp.log(seen(each, share).dual[0] / each.init().dual[0]))
+            float(jnp.log(seen(each, fraction).dual[0] / each.init().dual[0]))
             for each in (usual, searched)
         )
         assert fast == pytest.approx(faster * slow, rel=0.02)
@@ -116,6 +119,6 @@ def test_functions_that_break_a_rule_are_counted_on_a_large_part_of_the_pool() -
     obeys = jnp.zeros_like(problem.start)
     breaks = obeys.at[-1 - problem.likelihood_start.size].set(-1.0)
     none = first_worst(problem.knowledge, 8)
-    share, worst = problem.search(jnp.stack([obeys, breaks]), none, jnp.asarray(512), 1024)
-    assert share.tolist() == [0.0, 0.5]
+    fraction, worst = problem.search(jnp.stack([obeys, breaks]), none, jnp.asarray(512), 1024)
+    assert fraction.tolist() == [0.0, 0.5]
     assert worst.shape == none.shape

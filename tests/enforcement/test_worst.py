@@ -1,4 +1,4 @@
-"""A step tries hard rules at the worst points known: which they are, and what they are for."""
+"""A step evaluates hard rules at the worst points known: which these are, and what they are for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.enforcement.tasks import prepared
 from prbnn import AtLeast, AtMost, Gaussian, Increasing, PRBNNRegressor, fit
 from prbnn.enforcement.measure import measure
 from prbnn.enforcement.worst import first_worst, kept_worst, worst_width
-from prbnn.fitting.fit import FittedTask, start
+from prbnn.fitting.fitted import FittedTask
+from prbnn.fitting.loop import start
 from prbnn.model.networks import MLP
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import DENSE, BoundKnowledge
@@ -88,7 +89,7 @@ def test_rules_that_share_a_pool_have_their_own_worst_points() -> None:
     assert sorted(found[0].tolist()) == [10, 11, 100, 101]
 
 
-def test_only_hard_rules_without_a_tolerance_are_tried_there(knowledge: BoundKnowledge) -> None:
+def test_only_hard_rules_without_a_tolerance_are_evaluated_there(knowledge: BoundKnowledge) -> None:
     """The pool's lowest x0 is where x0 - 0.5 breaks a floor of 0 most; a mean over it would be biased."""
     x0 = np.asarray(knowledge.groups[0].points)[:, 0]
     lowest = np.argsort(x0)[: WIDTH // 2]
@@ -100,10 +101,10 @@ def test_only_hard_rules_without_a_tolerance_are_tried_there(knowledge: BoundKno
     with_them = measure(knowledge, network, 16, WIDTH, worst=worst)
     without = measure(knowledge, network, 16, WIDTH // 2)
     assert with_them.f[1] == pytest.approx(float(without.f[1]))
-    tried = np.concatenate([x0[16 : 16 + WIDTH // 2], x0[lowest]])
-    assert with_them.f[0] == pytest.approx(np.minimum(tried - 0.5, 0).mean(), rel=1e-5)
+    points = np.concatenate([x0[16 : 16 + WIDTH // 2], x0[lowest]])
+    assert with_them.f[0] == pytest.approx(np.minimum(points - 0.5, 0).mean(), rel=1e-5)
     assert with_them.heat is not None and with_them.heat.shape == (3, WIDTH)
-    np.testing.assert_allclose(with_them.heat[0], np.maximum(0.5 - tried, 0), atol=1e-6)
+    np.testing.assert_allclose(with_them.heat[0], np.maximum(0.5 - points, 0), atol=1e-6)
     assert without.heat is None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -490,8 +489,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_, **__):
         pytest.fail("training began before the mistake was told")
 
-    for name in ("prbnn.fitting.loop", "prbnn.fitting.fit"):
-        monkeypatch.setattr(importlib.import_module(name), "run_chunk", train)
+    monkeypatch.setattr("prbnn.fitting.train.advance", train)
 
 
 TRIAL = trial_of()
@@ -506,7 +504,7 @@ BAD_LABELS: dict[str, tuple[Any, str]] = {
     "mixed": ([1, "yes"] * (ROWS // 2), "mixes int and str"),
     "several columns": (
         np.column_stack([TRIAL.cured] * 2),
-        "one label a row.*MultiOutputClassifier",
+        "one label per row.*MultiOutputClassifier",
     ),
     "none": (None, "requires y"),
     "too few": (TRIAL.labels[:10], "80 rows.*10"),
@@ -520,7 +518,7 @@ def test_bad_labels_are_refused_with_a_remedy(untrained: None, labels: Any, word
 
 
 def test_one_class_left_by_the_weights_is_refused(untrained: None) -> None:
-    with pytest.raises(DataError, match="1 class: every row that counts is 'yes'"):
+    with pytest.raises(DataError, match="1 class: every row with a weight is 'yes'"):
         small().fit(TRIAL.frame, TRIAL.labels, sample_weight=TRIAL.cured.astype(float))
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -43,11 +46,16 @@ from prbnn import (
     KnowledgeError,
     LayerNormal,
     OneOf,
+    PRBNNClassifier,
     PRBNNRegressor,
+    PRBNNSequenceRegressor,
     Score,
     SlopeBetween,
     StudentT,
+    load,
 )
+from prbnn.errors import CollapseWarning
+from prbnn.estimators.parameters import SECTIONS
 
 # short fits say that their budget was spent, and are right
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -598,10 +606,29 @@ def test_numbers_that_stop_being_finite_raise_with_the_last_finite_state(table: 
     assert np.all(np.isfinite(caught.value.solution.posterior.predict(table.inputs).mean))
 
 
-def test_a_collapse_onto_the_prior_is_told(table: Table) -> None:
+def test_a_collapse_onto_the_prior_is_told_and_kept_in_the_result(
+    table: Table, tmp_path: Path
+) -> None:
     noise = np.random.default_rng(4).normal(size=ROWS)
-    with pytest.warns(UserWarning, match=r"collapsed onto its prior.*variance of 'y'"):
-        small(tempering=5.0, steps=8000).fit(table.inputs, noise)
+    message = r"collapsed onto its prior.*variance of 'y'.*try 0\.5$"
+    with pytest.warns(CollapseWarning, match=message) as caught:
+        model = small(tempering=5.0, steps=8000).fit(table.inputs, noise)
+    assert caught[0].filename == __file__
+    assert model.result_.warnings == (str(caught[0].message),)
+    model.save(tmp_path / "model.prbnn")
+    assert load(tmp_path / "model.prbnn").result_ == model.result_
+
+
+@pytest.mark.parametrize("kind", [PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor])
+def test_docstrings_name_every_parameter_once(kind: type) -> None:
+    """They are composed of shared texts and the estimator's own, in the order of the signature."""
+    text = str(kind.__doc__)
+    assert SECTIONS not in text
+    parameters, attributes = text.split("Attributes\n----------\n")
+    named = re.findall(r"^(\w+) : ", parameters, flags=re.MULTILINE)
+    assert named == list(inspect.signature(kind).parameters)
+    assert sorted(named) == sorted(kind().get_params(deep=False))
+    assert "knowledge_report_ : " in attributes
 
 
 def test_a_fit_that_ran_out_of_steps_warns_where_it_was_called(table: Table) -> None:
@@ -729,9 +756,8 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_, **__):
         pytest.fail("training began before the mistake was told")
 
-    for name in ("prbnn.fitting.loop", "prbnn.fitting.fit", "prbnn.fitting.tempering"):
-        # not by dotted text: in the package, `fit` is the function
-        monkeypatch.setattr(importlib.import_module(name), "run_chunk", train)
+    for name in ("train.advance", "tempering.run_race"):
+        monkeypatch.setattr(f"prbnn.fitting.{name}", train)
 
 
 def test_the_guard_against_training_guards(untrained: None, table: Table) -> None:

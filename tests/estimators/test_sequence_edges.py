@@ -18,7 +18,7 @@ from prbnn import (
 from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import sequence_scaling
-from prbnn.data.sequences import Table, from_arrays, from_table
+from prbnn.data.sequences import LongTable, from_arrays, from_table
 from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.binding import bind_all
 
@@ -33,7 +33,7 @@ FRAME = pandas.DataFrame(
     }
 )
 T = {"id": "flight", "time": "second", "history": 3, "ahead": 2}
-HOW = Table("flight", "second", ("altitude", "speed"), ("altitude",), (), 3, 2)
+HOW = LongTable("flight", "second", ("altitude", "speed"), ("altitude",), (), 3, 2)
 L = Layout(("a",), 3, (), ("a",), 4)
 
 

@@ -547,7 +547,7 @@ def test_a_long_table_needs_to_be_described(left_out: tuple[str, ...], known: Wa
 
 def test_a_long_table_holds_what_lies_ahead(known: Walks) -> None:
     told = refusal(lambda: small(**TABLE).fit(known.frame(), known.y))
-    assert told == "a long table holds what lies ahead, too; leave y out"
+    assert told == "a long table also holds the steps ahead; leave y out"
 
 
 def test_faults_of_a_long_table_are_named(known: Walks) -> None:

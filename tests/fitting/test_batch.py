@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from prbnn.enforcement.pressure import REJECTION
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.fitting.batch import _groups, choose_temperings, score_many, train_many
-from prbnn.fitting.fit import train
 from prbnn.fitting.prepare import prepare
 from prbnn.fitting.tempering import FALLBACK, choose_tempering
+from prbnn.fitting.train import train
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP
 from prbnn.model.priors import Normal

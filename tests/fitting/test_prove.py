@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from prbnn import MLP, AtMost, Increasing, PRBNNRegressor, fit, load
+from prbnn.certify.certificate import Certificate
+from prbnn.fitting.result import Proof, Solution
+from prbnn.fitting.task import Task
+from prbnn.fitting.train import train
 from prbnn.rules.regions import sample
 
 X = np.linspace(0, 1, 30)[:, None]
@@ -35,6 +41,28 @@ def test_counterexamples_join_the_points_of_their_rule() -> None:
         assert np.any(np.isclose(points, point, atol=1e-6))
     before = sample(RULES[1].sampling(task.columns), task.columns, len(points))
     assert np.mean(np.isclose(points, before, atol=1e-6)) > 0.99
+
+
+@pytest.mark.parametrize(("given", "further"), [(1200, 300), (300, 250), (None, 1500)])
+def test_training_goes_on_for_a_quarter_of_the_steps_that_the_fit_was_given(
+    given: int | None, further: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's steps where these were given, and at least one chunk, in every round."""
+    steps: list[int] = []
+
+    def unproved(solution: Solution, *_: object) -> tuple[Proof, list[np.ndarray]]:
+        none = solution.posterior.take(np.zeros(len(solution.posterior), bool))
+        return Proof(none, Certificate((), "", "", 0.0), 0.0, 0, complete=False), [np.zeros((0, 1))]
+
+    def counted(task: Task, budget: int, **options: Any) -> Solution:
+        steps.append(budget)
+        return train(task, 1, **options)
+
+    monkeypatch.setattr("prbnn.fitting.prove._collect", unproved)
+    monkeypatch.setattr("prbnn.fitting.prove.train", counted)
+    monkeypatch.setattr("prbnn.fitting.prove.ROUNDS", 2)
+    fit(MLP(()), X, Y, [AtMost(9.0)], steps=given, draws=5, prove=True)
+    assert steps == [further] * 2
 
 
 @pytest.mark.slow

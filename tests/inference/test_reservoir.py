@@ -19,7 +19,7 @@ CHAINS = 2
 
 
 def kept_of(keep: int, steps: int, warmup: int = 3) -> Reservoir:
-    """A reservoir after so many steps at which the chains are at (step number, its negative)."""
+    """A reservoir after ``steps`` steps at which the chains are at (step number, its negative)."""
     start = jnp.full((CHAINS, 1), 1e6)
     reservoir = empty(start, keep, 1)
     for step in range(warmup + steps):

@@ -36,7 +36,7 @@ def test_draws_are_worth_no_more_than_the_spread_of_chain_means_allows(seed: int
     assert effective_draws(values.ravel(), 16) <= allowed * (1 + 1e-6)
 
 
-def test_values_are_told_apart_by_chain() -> None:
+def test_values_are_split_by_chain() -> None:
     assert by_chain(np.arange(6), 2).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 

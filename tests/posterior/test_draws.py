@@ -14,7 +14,9 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.model.weights import flatten
-from prbnn.posterior.draws import CHECK_POINTS, CHUNK_ROWS, Posterior
+from prbnn.posterior.checks import CHECK_POINTS
+from prbnn.posterior.chunks import CHUNK_ROWS
+from prbnn.posterior.draws import Posterior
 
 DRAWS = 90
 ROUNDING = 2e-5  # float32, in standard deviations of an output
@@ -127,7 +129,7 @@ def test_noise_is_the_root_of_the_mean_square_over_draws(
     assert_close(prediction.total, np.hypot(prediction.epistemic, prediction.aleatoric), posterior)
 
 
-def test_noise_is_told_in_the_users_units() -> None:
+def test_noise_is_in_the_users_units() -> None:
     assert np.allclose(posterior_of(0.25).noise, 0.25)
     learned = posterior_of("learned")
     assert np.allclose(learned.noise, 0.3 * learned.scaling.output_sd)
@@ -144,21 +146,21 @@ def test_quantiles_solve_the_mixtures_distribution(posterior: Posterior, rows: n
     found = posterior.quantiles(few, LEVELS)
     functions, noise = posterior.functions(few), noise_by_hand(posterior, few)
     for level, quantile in zip(LEVELS, found, strict=True):
-        share = np.mean(norm.cdf(quantile, functions, noise), axis=0)
-        assert np.allclose(share, level, atol=1e-4)
+        fraction = np.mean(norm.cdf(quantile, functions, noise), axis=0)
+        assert np.allclose(fraction, level, atol=1e-4)
 
 
 def test_quantiles_split_samples_by_their_levels(posterior: Posterior, rows: np.ndarray) -> None:
-    """Brute force: the share of new observations below each, within four standard errors.
+    """Brute force: the fraction of new observations below each, within four standard errors.
 
-    Each seed adds one observation a draw, so the draws' own spread adds nothing to the error.
+    Each seed adds one observation per draw, so the draws' own spread adds nothing to the error.
     """
     few, seeds = rows[:4], 200
     samples = np.concatenate([posterior.samples(few, seed) for seed in range(seeds)])
     for level, quantile in zip(LEVELS, posterior.quantiles(few, LEVELS), strict=True):
-        share = np.mean(samples < quantile, axis=0)
+        fraction = np.mean(samples < quantile, axis=0)
         error = np.sqrt(level * (1 - level) / len(samples))
-        assert np.all(np.abs(share - level) < 4 * error)
+        assert np.all(np.abs(fraction - level) < 4 * error)
 
 
 def test_quantiles_rise_with_their_levels(posterior: Posterior, rows: np.ndarray) -> None:
@@ -239,10 +241,10 @@ def test_check_has_the_worst_score_and_the_mean_violation(
 def test_condition_keeps_exactly_the_draws_that_obey(single: Posterior, floor: AtLeast) -> None:
     worst = [scores_by_hand(single, floor, seed=seed).min(axis=1) for seed in (1, 2, 3)]
     obeys = np.min(worst, axis=0) >= -CHECK_TOLERANCE
-    kept, share = single.condition([floor])
+    kept, fraction = single.condition([floor])
     assert 0 < obeys.sum() < DRAWS
     assert np.array_equal(kept.draws, np.asarray(single.draws)[obeys])
-    assert share == pytest.approx(obeys.mean())
+    assert fraction == pytest.approx(obeys.mean())
     assert not kept.check([floor]).broken().any()
 
 
@@ -274,15 +276,15 @@ def test_a_wider_tolerance_keeps_more(single: Posterior, floor: AtLeast) -> None
 
 def test_nothing_is_left_of_nothing(single: Posterior, floor: AtLeast) -> None:
     impossible = AtLeast(1e6, where=floor.where)
-    none, share = single.condition([impossible])
-    assert (len(none), share) == (0, 0)
+    none, fraction = single.condition([impossible])
+    assert (len(none), fraction) == (0, 0)
     assert len(none.condition([floor])[0]) == 0
     assert none.joined(single).draws.shape == single.draws.shape
 
 
 def test_without_rules_every_draw_obeys(single: Posterior) -> None:
-    kept, share = single.condition([])
-    assert share == 1
+    kept, fraction = single.condition([])
+    assert fraction == 1
     assert np.array_equal(kept.draws, single.draws)
     assert single.check([]).worst.shape == (DRAWS, 0)
     assert single.breaks_of_mean([]).shape == (0,)

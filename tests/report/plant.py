@@ -11,12 +11,12 @@ COLUMNS = ("irradiance", "temperature", "derate", "wind")
 UNITS = {"irradiance": "W/m²", "temperature": "°C", "wind": "m/s", "power": "kW"}
 NAMEPLATE = 100.0
 NOISE = 2.5
-# one half is for training, the other judges
-TRAINING_SHARE = 0.5
+# the fraction of rows for training; the others are held out
+TRAINING_FRACTION = 0.5
 
 
 def power(rows: np.ndarray) -> np.ndarray:
-    """Cells lose 0.4 % a degree above 25 °C, wind cools them, the inverter stops at its rating."""
+    """Cells lose 0.4 % per degree above 25 °C, wind cools them, the inverter clips at its rating."""
     irradiance, temperature, derate, wind = rows.T
     cell = temperature + irradiance / (25 + 6.8 * wind)
     free = 0.118 * irradiance * (1 - 0.004 * (cell - 25))
@@ -32,7 +32,7 @@ def plant(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.nd
     wind = generator.gamma(3.0, 1.2, rows)
     inputs = np.column_stack([irradiance, temperature, derate, wind])
     measured = power(inputs) + generator.normal(0, NOISE, rows)
-    held_out = generator.random(rows) > TRAINING_SHARE
+    held_out = generator.random(rows) > TRAINING_FRACTION
     return inputs, measured, held_out
 
 

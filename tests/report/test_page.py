@@ -17,13 +17,14 @@ from tests.report.browser import Browser, chromium
 from prbnn import MLP, AtLeast, AtMost, Increasing, PRBNNClassifier, PRBNNRegressor
 from prbnn.assessment import metrics
 from prbnn.assessment.audit import audit_of
+from prbnn.assessment.scores import RegressionScores
 from prbnn.errors import DataError
 from prbnn.fitting.result import Result
-from prbnn.report.findings import Findings, Scores, findings_of
+from prbnn.report.findings import Findings, findings_of
 from prbnn.report.page import Subject, html_page, write_report
 from prbnn.report.profiles import limits, path, profile
 from prbnn.report.tables import audit_table
-from prbnn.report.verdict import headline, verdict
+from prbnn.report.verdict import headline, tiles, verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -39,7 +40,7 @@ SECTIONS = (
 )
 QUICK = {"network": MLP((8,)), "tempering": 0.2, "steps": 750, "draws": 40, "random_state": 0}
 EVIL = "<script>alert('x')</script>"
-NO_PRICE = "do not reckon with them"
+NO_PRICE = "A hard rule without a tolerance has no price"
 
 
 class Page(HTMLParser):
@@ -185,8 +186,10 @@ def test_numbers_are_those_of_the_model(subject: Subject, page: Page) -> None:
     assert inside in page.data
     assert f"{round(inside * held.sum())} of {held.sum()} held-out rows" in page.text
     for rule in model.knowledge_report_:
-        assert {rule.violation, rule.dual, rule.raw_share, rule.stored_share} <= set(page.data)
-        assert rule.bound_price in page.data
+        assert {rule.violation, rule.raw_share, rule.stored_share} <= set(page.data)
+        prices = {rule.price, rule.bound_price} - {None}
+        assert prices <= set(page.data)
+        assert bool(prices) == (rule.strength != "hard")
     for rule in subject.rules:
         assert rule.label in page.text and (rule.because or "") in page.text
 
@@ -202,8 +205,13 @@ def test_the_page_says_how_it_was_made(subject: Subject, page: Page) -> None:
         assert said in page.text
 
 
-def test_the_page_says_which_prices_are_none(page: Page) -> None:
+def test_the_page_shows_no_price_of_hard_rules_without_a_tolerance(
+    subject: Subject, page: Page, text: str
+) -> None:
     assert NO_PRICE in page.text
+    hard = [rule for rule in subject.model.knowledge_report_ if rule.strength == "hard"]
+    assert text.count("<td>–</td><td>–</td>") == len(hard) == 4
+    assert not {rule.dual for rule in hard} & set(page.data)
 
 
 def test_a_fingerprint_follows_the_numbers(subject: Subject) -> None:
@@ -277,9 +285,9 @@ def test_the_audit_lists_training_rows_by_their_numbers_in_the_file(
     spoiled = replace(columns, targets=targets)
     found = audit_of(subject.rules, spoiled, noise=plant.NOISE)
     assert bad in found["below nameplate"].rows
-    told = audit_table(replace(subject, rows=1000 + np.arange(120)), list(found))
-    assert f"{1000 + training[bad]:,}" in told
-    assert "below nameplate" in told
+    table = audit_table(replace(subject, rows=1000 + np.arange(120)), list(found))
+    assert f"{1000 + training[bad]:,}" in table
+    assert "below nameplate" in table
 
 
 def test_the_worst_row_is_the_one_that_was_spoiled(subject: Subject) -> None:
@@ -298,12 +306,35 @@ def test_a_failed_fit_is_said_first(subject: Subject, found: Findings) -> None:
         assert (mood, line[:10]) == ("bad", "Not to be ")
         model.result_ = Result("converged")
         assert verdict(subject, found)[0].mood == "good"
+        model.result_ = Result("converged", warnings=("it collapsed: it explains nothing",))
+        fit, warning = verdict(subject, found)[:2]
+        assert (fit.mood, warning.mood) == ("good", "caution")
+        assert warning.text == "It collapsed: it explains nothing."
+        assert warning.brief == "it collapsed"
     finally:
         model.result_ = before
 
 
-def test_bands_that_are_too_narrow_are_told(subject: Subject, found: Findings) -> None:
-    assert isinstance(found.scores, Scores)
+def test_a_hard_rule_that_stored_functions_break_is_bad_news(
+    subject: Subject, found: Findings
+) -> None:
+    model, before = subject.model, subject.model.knowledge_report_
+    assert "hard ones by all" in tiles(subject, found)[0].label
+    broken = replace(before[0], stored_share=0.25, verdict="broken")
+    try:
+        model.knowledge_report_ = replace(before, rules=(broken, *before.rules[1:]))
+        tile = tiles(subject, found)[0]
+        assert (tile.value, tile.label) == ("4 of 5", "rules met")
+        remarks = [each for each in verdict(subject, found) if before[0].name in each.text]
+        assert [(each.mood, bool(each.remedy)) for each in remarks] == [("bad", True)]
+    finally:
+        model.knowledge_report_ = before
+
+
+def test_bands_that_are_too_narrow_are_named_with_a_remedy(
+    subject: Subject, found: Findings
+) -> None:
+    assert isinstance(found.scores, RegressionScores)
     far = replace(found.scores.ranks, below=0 * found.scores.ranks.below + 0.99)
     narrow = replace(found, scores=replace(found.scores, ranks=far))
     assert any("too narrow" in each.text and each.remedy for each in verdict(subject, narrow))
@@ -326,11 +357,10 @@ def test_a_classifier_gets_probabilities(classes: tuple[str, ...]) -> None:
     truth = (labels[held][:, None] == model.classes_).astype(float)
     assert any(abs(metrics.log_loss(truth, chance) - found) < 1e-9 for found in page.data)
     assert f"P({classes[-1]})" in page.text
-    # over one input they are prices, of hard rules too
-    assert NO_PRICE not in page.text
+    assert NO_PRICE in page.text
 
 
-def test_mistakes_are_told_with_a_remedy(subject: Subject) -> None:
+def test_invalid_subjects_raise_with_a_remedy(subject: Subject) -> None:
     with pytest.raises(DataError, match="fitted model"):
         replace(subject, model=PRBNNRegressor())
     with pytest.raises(DataError, match="one of each a row"):

@@ -14,7 +14,7 @@ from prbnn.certify import RuleCertificate
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.strengths import Hard
-from prbnn.runs.checking import Checked, Fresh, check, verdict_of
+from prbnn.runs.checking import Checked, FreshPoints, check_run, verdict_of
 
 # y = s - 2 relu(s - 1) with s = a + b is a roof: 0 where s is 0 or 2, and 1 where it is 1
 BETWEEN = network([([[1.0, 1.0], [1.0, 1.0]], [0.0, -1.0]), ([[1.0, -2.0]], [0.0])])
@@ -28,7 +28,7 @@ def checked(found: Posterior, rule: Rule, **options: Any) -> tuple[Checked, Any]
     model = SimpleNamespace(
         posterior_=found, raw_posterior_=found, solution_=SimpleNamespace(rules=[rule])
     )
-    (one,), certificate = check(SimpleNamespace(model=model, folder=None), 20, **options)
+    (one,), certificate = check_run(SimpleNamespace(model=model, folder=None), 20, **options)
     return one, certificate
 
 
@@ -74,7 +74,7 @@ def test_the_verdict_says_what_was_examined(roofs) -> None:
 def told(verdicts: str, rows: int | None, region: str, how: str = "boxes", away: int = 0) -> str:
     """The verdict on a hard rule, from a proof and 9 fresh points."""
     proof = RuleCertificate("low", region, verdicts, 0.0, (), 1e-4, how, 0.0, rows)
-    fresh = Fresh(np.array([away]), np.array([away]), np.array([0.0]), 9)
+    fresh = FreshPoints(np.array([away]), np.array([away]), np.array([0.0]), 9)
     return verdict_of(Hard(), proof, fresh, 0, None)
 
 

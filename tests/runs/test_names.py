@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from prbnn.cli.fit import plan_of
-from prbnn.runs.plan import Plan
+from prbnn.cli.fit_command import plan_of
+from prbnn.runs.plan import RunPlan
 
 ASKED: dict[str, Any] = {
     "data": Path("pump.csv"),
@@ -24,7 +24,7 @@ ASKED: dict[str, Any] = {
 @pytest.mark.parametrize("names", [("wind",), ("head, total [m]", "wind"), ('5" pipe', "a, b")])
 def test_a_command_asks_for_the_plan_that_wrote_it(names: tuple[str, ...]) -> None:
     words = shlex.split(
-        Plan("pump.csv", "flow", drop=names, inputs=names, categories=names).command("run")
+        RunPlan("pump.csv", "flow", drop=names, inputs=names, categories=names).command("run")
     )
     said = {name: words[words.index(f"--{name}") + 1] for name in ("drop", "inputs", "categories")}
     plan = plan_of(**ASKED, **said)

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,25 @@ import numpy as np
 import pandas
 import pytest
 from safetensors import safe_open
+from sklearn.exceptions import ConvergenceWarning
 
+from prbnn import PRBNNRegressor
 from prbnn.certify import Certificate
 from prbnn.certify.fingerprints import of_draws
-from prbnn.errors import CertificateError, DataError, InfeasibleError, KnowledgeError
+from prbnn.errors import (
+    CertificateError,
+    CollapseWarning,
+    DataError,
+    InfeasibleError,
+    KnowledgeError,
+)
+from prbnn.fitting.result import Result
 from prbnn.report import page
 from prbnn.runs.applying import broken_rules, predictions, watched
-from prbnn.runs.checking import check, earlier_certificate, keep
-from prbnn.runs.plan import Plan
-from prbnn.runs.preparing import prepare
-from prbnn.runs.run import Run, fit, open_run
+from prbnn.runs.checking import check_run, earlier_certificate, keep
+from prbnn.runs.plan import RunPlan
+from prbnn.runs.preparing import prepare_run
+from prbnn.runs.run import Run, fit_run, open_run
 
 RULES = """
 units: {sun: W/m2, power: kW}
@@ -51,33 +61,53 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plan(folder: Path) -> Plan:
+def plan(folder: Path) -> RunPlan:
     data, rules = str(folder / "plant.csv"), str(folder / "rules.yaml")
-    return Plan(data, "power", rules, hidden=(8,), steps=1200, draws=60)
+    return RunPlan(data, "power", rules, hidden=(8,), steps=1200, draws=60)
 
 
 @pytest.fixture(scope="module")
-def run(plan: Plan, folder: Path) -> Run:
-    done = fit(prepare(plan), lambda _: None, False)
+def run(plan: RunPlan, folder: Path) -> Run:
+    done = fit_run(prepare_run(plan), lambda _: None, False)
     done.save(folder / "run")
     return done
 
 
-def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: Plan) -> None:
+def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: RunPlan) -> None:
     again = open_run(folder / "run")
-    inputs, targets, which = again.judged()
+    inputs, targets, which = again.scored_rows()
     assert which == "held-out"
     assert len(targets) == 32
     assert again.plan == plan
-    assert again.scores() == run.scores()
+    assert again.scores == run.scores
     assert np.array_equal(again.targets, run.targets)
-    rows = again.numbers(inputs)
+    rows = again.frame(inputs)
     assert np.array_equal(again.model.sample(rows), run.model.sample(rows))
     assert np.array_equal(again.plain.predict(rows), run.plain.predict(rows))
     record = json.loads((folder / "run" / "run.json").read_text())
-    assert record["scores"]["model"]["rmse"] == run.scores()["model"]["rmse"]
+    assert record["scores"]["model"]["rmse"] == run.scores["model"]["rmse"]
     assert record["command"] == plan.command(str(folder / "run"))
     assert "printed on it" in (folder / "run" / "knowledge.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    "hidden", [CollapseWarning("in the result"), ConvergenceWarning("in the result")]
+)
+def test_only_warnings_that_the_result_repeats_are_silenced(
+    plan: RunPlan, monkeypatch: pytest.MonkeyPatch, hidden: Warning
+) -> None:
+    def warned(self: PRBNNRegressor, X: object, y: object) -> PRBNNRegressor:
+        warnings.warn(hidden, stacklevel=1)
+        warnings.warn("of something else", UserWarning, stacklevel=1)
+        self.result_ = Result("converged")
+        self.tempering_ = 0.1
+        return self
+
+    monkeypatch.setattr(PRBNNRegressor, "fit", warned)
+    with pytest.warns(UserWarning) as caught:
+        fit_run(prepare_run(plan), lambda _: None, False)
+    # of the model and of the plain network
+    assert [str(warning.message) for warning in caught] == ["of something else"] * 2
 
 
 def test_held_out_rows_do_not_train(run: Run) -> None:
@@ -88,7 +118,7 @@ def test_held_out_rows_do_not_train(run: Run) -> None:
 
 def test_predictions_are_the_models(run: Run, folder: Path) -> None:
     found, _ = predictions(run, folder / "new.csv", level=0.8)
-    values = run.numbers(
+    values = run.frame(
         np.column_stack(
             [
                 table(40, 1)["sun"],
@@ -141,14 +171,14 @@ def test_watching_needs_the_target(run: Run, folder: Path) -> None:
 
 
 def test_every_rule_is_decided_for_every_draw(run: Run) -> None:
-    checked, certificate = check(run, seconds=30, rows=20)
+    checked, certificate = check_run(run, seconds=30, rows=20)
     found = {rule.rule: rule for rule in checked}
     assert set(found) == {"never negative", "plate", "more sun more power"}
     assert all(rule.draws == 60 and rule.points >= 4096 for rule in checked)
     assert all(rule.proved + rule.refuted + rule.undecided == 60 for rule in checked)
     assert certificate.is_of(run.model.posterior_)
     assert not certificate.is_of(run.plain.posterior_)
-    assert check(replace(run, model=run.plain)) == ([], None)
+    assert check_run(replace(run, model=run.plain)) == ([], None)
 
 
 def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
@@ -156,7 +186,7 @@ def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
 
     solution = replace(run.model.solution_, rules=[AtMost(20, name="too low")])
     model = type("Model", (), {"posterior_": run.model.posterior_, "solution_": solution})
-    (found,), _ = check(replace(run, model=model), rows=20)
+    (found,), _ = check_run(replace(run, model=model), rows=20)
     assert found.broken == found.refuted == 60
     assert 20 < found.worst < 60
     assert "though it is for every draw" in found.verdict
@@ -166,70 +196,74 @@ def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
 def test_a_certificate_of_other_weights_is_told(run: Run, tmp_path: Path) -> None:
     keep(Certificate((), "0" * 64, "0.1.0", 0.0), tmp_path)
     with pytest.raises(CertificateError, match="of other weights"):
-        check(replace(run, folder=tmp_path), seconds=1, rows=1)
+        check_run(replace(run, folder=tmp_path), seconds=1, rows=1)
 
 
 # ---- mistakes ---------------------------------------------------------------------------------
 
 
-def mistaken(plan: Plan, folder: Path, frame: pandas.DataFrame, **changes: object) -> Plan:
+def mistaken(plan: RunPlan, folder: Path, frame: pandas.DataFrame, **changes: object) -> RunPlan:
     frame.to_csv(folder / "mistake.csv", index=False)
     return replace(plan, **{"data": str(folder / "mistake.csv"), **changes})
 
 
-def test_a_wrong_target_is_told(plan: Plan) -> None:
+def test_a_wrong_target_is_told(plan: RunPlan) -> None:
     with pytest.raises(DataError, match="no column 'powr'; did you mean 'power'"):
-        prepare(replace(plan, target="powr"))
+        prepare_run(replace(plan, target="powr"))
 
 
-def test_a_target_that_leaks_is_refused_and_can_be_dropped(plan: Plan, folder: Path) -> None:
+def test_a_target_that_leaks_is_refused_and_can_be_dropped(plan: RunPlan, folder: Path) -> None:
     frame = table().assign(watts=lambda t: 1000 * t["power"])
-    with pytest.raises(DataError, match="watts: a straight line.*--drop watts"):
-        prepare(mistaken(plan, folder, frame))
-    assert "watts" not in prepare(mistaken(plan, folder, frame, drop=("watts",))).encoding.inputs
+    with pytest.raises(DataError, match="watts: a linear function.*--drop watts"):
+        prepare_run(mistaken(plan, folder, frame))
+    assert (
+        "watts" not in prepare_run(mistaken(plan, folder, frame, drop=("watts",))).encoding.inputs
+    )
     wanted = mistaken(plan, folder, frame, inputs=("sun", "watts"))
-    assert prepare(wanted).encoding.inputs == ("sun", "watts")
+    assert prepare_run(wanted).encoding.inputs == ("sun", "watts")
 
 
-def test_contradictory_rules_are_told_before_training(plan: Plan, folder: Path) -> None:
+def test_contradictory_rules_are_told_before_training(plan: RunPlan, folder: Path) -> None:
     (folder / "clash.yaml").write_text(
         "knowledge:\n  - {name: floor, at_least: 9}\n  - {name: roof, at_most: 5}\n"
         "  - {name: bystander, increasing: sun}\n"
     )
     with pytest.raises(InfeasibleError, match="contradict") as told:
-        prepare(replace(plan, knowledge=str(folder / "clash.yaml")))
+        prepare_run(replace(plan, knowledge=str(folder / "clash.yaml")))
     assert set(told.value.rules) == {"floor", "roof"}
 
 
-def test_a_rule_on_no_column_is_told(plan: Plan, folder: Path) -> None:
+def test_a_rule_on_no_column_is_told(plan: RunPlan, folder: Path) -> None:
     (folder / "typo.yaml").write_text("knowledge:\n  - {name: rising, increasing: snu}\n")
     with pytest.raises(KnowledgeError, match="did you mean 'sun'"):
-        fit(prepare(replace(plan, knowledge=str(folder / "typo.yaml"))), lambda _: None, False)
+        fit_run(
+            prepare_run(replace(plan, knowledge=str(folder / "typo.yaml"))), lambda _: None, False
+        )
 
 
-def test_text_in_the_target_is_told(plan: Plan, folder: Path) -> None:
+def test_text_in_the_target_is_told(plan: RunPlan, folder: Path) -> None:
     frame = table().astype({"power": object})
     frame.loc[4, "power"] = "off"
     with pytest.raises(DataError, match="'off' in row 5"):
-        prepare(mistaken(plan, folder, frame))
+        prepare_run(mistaken(plan, folder, frame))
     with pytest.raises(DataError, match="160 different texts"):
-        prepare(mistaken(plan, folder, table().assign(power=[f"row {k}" for k in range(160)])))
+        prepare_run(mistaken(plan, folder, table().assign(power=[f"row {k}" for k in range(160)])))
 
 
-def test_rows_without_a_target_are_told_or_dropped(plan: Plan, folder: Path) -> None:
+def test_rows_without_a_target_are_told_or_dropped(plan: RunPlan, folder: Path) -> None:
     frame = table()
     frame.loc[:9, "power"] = np.nan
     with pytest.raises(DataError, match="'power' is missing in 10 of 160 rows"):
-        prepare(mistaken(plan, folder, frame))
-    done = prepare(mistaken(plan, folder, frame, missing="impute"))
+        prepare_run(mistaken(plan, folder, frame))
+    done = prepare_run(mistaken(plan, folder, frame, missing="impute"))
     assert len(done.targets) == 150
     assert any("10 rows without 'power' dropped" in note for note in done.notes)
 
 
-def test_few_rows_are_not_held_out(plan: Plan, folder: Path) -> None:
-    done = prepare(mistaken(plan, folder, table(30)))
+def test_few_rows_are_not_held_out(plan: RunPlan, folder: Path) -> None:
+    done = prepare_run(mistaken(plan, folder, table(30)))
     assert not done.held_out.any()
-    assert any("30 rows are few" in note for note in done.notes)
+    assert any("fewer than 50 rows (30)" in note for note in done.notes)
 
 
 def test_a_folder_without_a_run_is_told(folder: Path, run: Run, tmp_path: Path) -> None:
@@ -245,17 +279,17 @@ def test_a_folder_without_a_run_is_told(folder: Path, run: Run, tmp_path: Path) 
             open_run(tmp_path)
 
 
-def test_classes_are_fitted_kept_and_watched(plan: Plan, folder: Path) -> None:
+def test_classes_are_fitted_kept_and_watched(plan: RunPlan, folder: Path) -> None:
     frame = table().assign(power=lambda t: np.where(t["sun"] > 500, "high", "low"))
     path = folder / "classes.csv"
     frame.to_csv(path, index=False)
     (folder / "classes.yaml").write_text("knowledge:\n  - {name: sunny, decreasing: sun}\n")
     wanted = replace(plan, data=str(path), knowledge=str(folder / "classes.yaml"), plain=False)
-    done = fit(prepare(wanted), lambda _: None, False)
+    done = fit_run(prepare_run(wanted), lambda _: None, False)
     done.save(folder / "classes")
     again = open_run(folder / "classes")
-    assert again.scores() == done.scores()
-    assert done.scores()["model"]["accuracy"] > 0.8
+    assert again.scores == done.scores
+    assert done.scores["model"]["accuracy"] > 0.8
     found, _ = predictions(again, path)
     assert np.allclose(found["power=high"] + found["power=low"], 1)
     frame.loc[0, "power"] = "strange"
@@ -264,9 +298,9 @@ def test_classes_are_fitted_kept_and_watched(plan: Plan, folder: Path) -> None:
     assert seen.table["flagged"][0]
 
 
-def test_equal_rows_are_on_one_side_of_the_split(plan: Plan, folder: Path) -> None:
+def test_equal_rows_are_on_one_side_of_the_split(plan: RunPlan, folder: Path) -> None:
     frame = pandas.concat([table(60)] * 3)
-    done = prepare(mistaken(plan, folder, frame))
+    done = prepare_run(mistaken(plan, folder, frame))
     sides: dict[tuple, set] = {}
     for row, side in zip(done.inputs, done.held_out, strict=True):
         sides.setdefault(tuple(row), set()).add(bool(side))
@@ -275,22 +309,24 @@ def test_equal_rows_are_on_one_side_of_the_split(plan: Plan, folder: Path) -> No
     assert any("120 rows repeat another one" in note for note in done.notes)
 
 
-def test_no_class_is_held_out_whole(plan: Plan, folder: Path) -> None:
+def test_no_class_is_held_out_whole(plan: RunPlan, folder: Path) -> None:
     for seed in range(8):
         label = np.array(["low"] * 158 + ["azz", "zzz"])
         frame = table().assign(power=label)
-        done = prepare(mistaken(plan, folder, frame, knowledge=None, seed=seed))
+        done = prepare_run(mistaken(plan, folder, frame, knowledge=None, seed=seed))
         assert set(done.targets[~done.held_out]) == {"low", "azz", "zzz"}
 
 
-def test_rows_keep_their_numbers_in_the_file(plan: Plan, folder: Path) -> None:
+def test_rows_keep_their_numbers_in_the_file(plan: RunPlan, folder: Path) -> None:
     frame = table()
     frame.loc[:49, "sun"] = np.nan
-    done = prepare(mistaken(plan, folder, frame, missing="drop"))
+    done = prepare_run(mistaken(plan, folder, frame, missing="drop"))
     assert done.rows.tolist() == list(range(51, 161))
 
 
-def test_whole_numbers_as_classes_have_the_same_names_with_holes(plan: Plan, folder: Path) -> None:
+def test_whole_numbers_as_classes_have_the_same_names_with_holes(
+    plan: RunPlan, folder: Path
+) -> None:
     from prbnn.runs.preparing import read_target
 
     whole = pandas.DataFrame({"y": [0, 1, 1]})
@@ -299,20 +335,20 @@ def test_whole_numbers_as_classes_have_the_same_names_with_holes(plan: Plan, fol
     assert read_target(holes, "y", True, "drop")[0].tolist()[:2] == ["0", "1"]
 
 
-def test_what_became_of_a_column_that_a_rule_names(plan: Plan, folder: Path) -> None:
+def test_what_became_of_a_column_that_a_rule_names(plan: RunPlan, folder: Path) -> None:
     (folder / "site.yaml").write_text("knowledge:\n  - {name: rising, increasing: site}\n")
     wanted = replace(plan, knowledge=str(folder / "site.yaml"))
     with pytest.raises(KnowledgeError, match="site: one 0/1 column each for north, south"):
-        prepare(wanted)
+        prepare_run(wanted)
     with pytest.raises(KnowledgeError, match="'site' was left out of the inputs"):
-        prepare(replace(wanted, drop=("site",)))
+        prepare_run(replace(wanted, drop=("site",)))
 
 
-def test_rules_on_classes_may_not_contradict_each_other(plan: Plan, folder: Path) -> None:
+def test_rules_on_classes_may_not_contradict_each_other(plan: RunPlan, folder: Path) -> None:
     frame = table().assign(power=lambda t: np.where(t["sun"] > 500, "high", "low"))
     (folder / "clash.yaml").write_text("knowledge: [{at_least: 0.9}, {at_most: 0.5}]")
     with pytest.raises(InfeasibleError, match="contradict"):
-        prepare(mistaken(plan, folder, frame, knowledge=str(folder / "clash.yaml")))
+        prepare_run(mistaken(plan, folder, frame, knowledge=str(folder / "clash.yaml")))
 
 
 def test_a_damaged_folder_is_told(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -336,10 +372,10 @@ def test_few_ordinary_rows_are_flagged(run: Run, folder: Path) -> None:
     assert 0.01 < seen.table["flagged"].mean() < 0.32
 
 
-def test_holes_are_filled_from_training_rows_alone(plan: Plan, folder: Path) -> None:
+def test_holes_are_filled_from_training_rows_alone(plan: RunPlan, folder: Path) -> None:
     frame = table()
     frame.loc[::7, "sun"] = np.nan
-    done = prepare(mistaken(plan, folder, frame, missing="impute"))
+    done = prepare_run(mistaken(plan, folder, frame, missing="impute"))
     train = frame["sun"][~done.held_out]
     assert done.encoding.columns[0].fill == pytest.approx(train.median(), abs=1e-9)
     assert train.median() != frame["sun"].median()
@@ -367,7 +403,7 @@ def test_a_run_that_cannot_be_saved_leaves_the_one_that_was_there(
         patch.setattr(os, "fsync", full)
         replace(run, model=run.plain, plain=None).save(kept)
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
-    assert open_run(kept).scores() == run.scores()
+    assert open_run(kept).scores == run.scores
     replace(run, model=run.plain, plain=None).save(kept)
     assert open_run(kept).plain is None
     assert not (kept / "plain.prbnn").exists()
@@ -408,7 +444,7 @@ def test_runs_of_before_files_had_hashes_still_open(run: Run, kept: Path) -> Non
     del record["run"], record["files"]
     (kept / "run.json").write_text(json.dumps(record))
     again = open_run(kept)
-    assert again.scores() == run.scores()
+    assert again.scores == run.scores
     assert again.plain is not None
 
 
@@ -427,7 +463,7 @@ def test_a_damaged_certificate_is_said_and_does_not_block(run: Run, kept: Path, 
     told = earlier_certificate(again)
     assert told is not None
     assert str(kept / "certificate.json") in told
-    assert check(replace(again, model=run.plain)) == ([], None)
+    assert check_run(replace(again, model=run.plain)) == ([], None)
 
 
 def test_a_certificate_of_another_run_is_told(run: Run, kept: Path) -> None:

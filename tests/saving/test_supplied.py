@@ -28,7 +28,7 @@ from prbnn import (
     load,
 )
 from prbnn.saving.container import read, sealed
-from prbnn.saving.knowledge import rules_from_json, rules_to_json
+from prbnn.saving.saved_rules import rules_from_json, rules_to_json
 from prbnn.system.disk import write_whole as write
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from prbnn import LSTM
 from prbnn.cli.main import app
 from prbnn_studies.landing import sources, study
+from prbnn_studies.tables import landing as tables
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": LSTM(units=4, hidden=(4,)), "steps": 40, "draws": 8, "batch_size": 32}
@@ -97,10 +98,21 @@ def test_violations_of_the_mean_by_hand(source, pair):
 
 
 def test_warnings_are_calibrated_on_flights_that_neither_trained_nor_tested(source, pair):
-    found = study.warnings_of(source, pair[1].model)
+    found = study.alarm_rates(source, pair[1].model)
     assert found.calibrated_on == len(source.calibration)
     assert found.strange == len(source.strange.values)
     assert found.rule_breaking_strange == 1.0
+
+
+def test_the_table_shows_the_overall_errors_of_a_pair(source, pair):
+    results = study.summary([pair])
+    (flights,) = results["by_flights"]
+    assert flights == "60"
+    plain, known = (outcome.overall("last").crps for outcome in pair)
+    for table in (tables.by_flights(results), tables.without_and_with(results)):
+        cells = {row[0]: row[1] for row in table.rows}
+        assert cells["CRPS, last point"] == f"{plain:.2e} -> {known:.2e}"
+        assert cells["rules with knowledge"] in ("3 hard", "all soft")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prbnn_studies.landing import synthetic
+from prbnn_studies.landing import flight_plans, synthetic
 from prbnn_studies.landing.tracks import UNITS, VARIABLES, Tracks
 
 LATITUDE, LONGITUDE, ALTITUDE, SPEED, COURSE = range(5)
@@ -180,7 +180,7 @@ class TestLandings:
     @pytest.mark.parametrize("name", GROUND_SPEEDS)
     def test_ground_speeds_of_classes(self, tracks, name):
         of_class = np.char.endswith(tracks.names, name)
-        assert of_class.mean() == pytest.approx(synthetic.CLASSES[name].share, abs=0.02)
+        assert of_class.mean() == pytest.approx(flight_plans.CLASSES[name].fraction, abs=0.02)
         speed = tracks.truth[of_class & (tracks.kinds == "landing"), :, SPEED]
         mean, least, most = GROUND_SPEEDS[name]
         assert speed[:, :OBSERVED].mean() == pytest.approx(mean, abs=2)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from prbnn_studies import simulation2 as simulation
+from prbnn_studies.tables import simulation2 as tables
 
 
 def test_the_data_are_the_authors():
@@ -60,7 +61,7 @@ def test_engines_keep_the_hard_rules_and_choose_their_own_tempering(monkeypatch)
 
     def run(method, seed, tempering="auto", **options):
         asked.append((method, tempering, options.get("inference")))
-        return simulation.Record(method, seed, *[0] * 2, *[[0]] * 2, *[0] * 11), None
+        return simulation.Fit(method, seed, *[0] * 2, *[[0]] * 2, *[0] * 11), None
 
     monkeypatch.setattr(simulation, "run", run)
     methods = [simulation.by_engine("bbb"), simulation.by_engine("nuts")]
@@ -69,6 +70,20 @@ def test_engines_keep_the_hard_rules_and_choose_their_own_tempering(monkeypatch)
     assert asked == [(methods[0], "auto", "bbb"), (methods[1], "auto", "nuts")]
     hard = [rule.strength.kind for rule in simulation.knowledge(methods[1])]
     assert hard == ["hard"] * 3
+
+
+def fit(method, seed, mse):
+    lists = {"violation": [0.0] * 3, "violations_of_mean": [0, seed, 0], "duals": [0.0] * 3}
+    numbers = dict.fromkeys(simulation.Fit.__dataclass_fields__, 0.5)
+    return simulation.Fit(**{**numbers, **lists, "method": method, "seed": seed, "mse": mse})
+
+
+def test_results_are_medians_and_worst_cases_over_data_sets():
+    results = simulation.summary([fit("PR-BNN", seed, mse) for seed, mse in enumerate((1, 2, 9))])
+    row = results["PR-BNN"]
+    assert (row["data_sets"], row["mse"], row["worst_mse"]) == (3, 2.0, 9)
+    assert (row["violations_of_mean"], row["most_violations_of_mean"]) == ([0, 1, 0], [0, 2, 0])
+    assert tables.methods(results).rows[0][:3] == ("PR-BNN", "2.0000 (0.0052)", "9.0000")
 
 
 @pytest.mark.slow

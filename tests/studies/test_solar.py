@@ -15,6 +15,7 @@ from prbnn.errors import InfeasibleError
 from prbnn.fitting.result import Result
 from prbnn.rules.expressions import parse
 from prbnn_studies.solar import inverter, plant, sources, study
+from prbnn_studies.tables import solar as tables
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": MLP((4,)), "steps": 30, "draws": 20, "batch_size": 64, "tempering": 0.2}
@@ -95,6 +96,18 @@ def test_every_rule_is_measured_for_both_models(source, pair):
         assert all(0 <= rule.violations_of_mean <= rule.points for rule in outcome.rules)
     # thirty steps teach a plain network nothing about what a flag costs
     assert pair[0].rules[1].share_of_draws_violating == 1.0
+
+
+def test_the_tables_show_what_knowledge_changes(source, pair):
+    results = study.summary([(source, *pair)], seed=3)
+    found = results["plants"]["plant"]
+    before, after = (outcome.cells[0].mse for outcome in pair)
+    assert found["change"]["all"]["mse"] == pytest.approx(after / before - 1)
+    table = tables.errors_by_seed(results, results)
+    assert table.headings[1:3] == ("seed 3", "seed 3")
+    assert table.rows[0][1].startswith(f"{before:.4f} -> {after:.4f}")
+    change = 100 * found["change"]["all"]["mse"]
+    assert tables.changes(results).rows[0][1].startswith(f"{change:+.1f} / ")
 
 
 def test_a_plain_model_knows_no_rules(source, pair):

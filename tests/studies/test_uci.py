@@ -3,17 +3,20 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from prbnn.cli.main import app
 from prbnn.errors import DataError
-from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.rules.shape import Increasing
-from prbnn_studies import uci, uci_data, uci_published
-from prbnn_studies.commands import uci as printed
+from prbnn_studies.records import read_record
+from prbnn_studies.tables import uci as tables
+from prbnn_studies.uci import data as uci_data
+from prbnn_studies.uci import published as uci_published
+from prbnn_studies.uci import study as uci
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 with_data = pytest.mark.skipif(
@@ -87,7 +90,7 @@ def made_up(rows=60, name="yacht"):
     y = 1 + 5 * x[:, 1] ** 2 + x[:, 0] + generator.normal(0, 0.2, rows)
     orders = [generator.permutation(rows) for _ in range(3)]
     splits = [(order[: rows - 10], order[rows - 10 :]) for order in orders]
-    return uci_data.Table(name, ("a", "b"), x, y, splits)
+    return uci_data.Dataset(name, ("a", "b"), x, y, splits)
 
 
 def test_nuts_refuses_what_would_take_hours():
@@ -118,7 +121,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(uci, "ENOUGH_DRAWS", 10)
     monkeypatch.setattr(uci, "FRESH_POINTS", 256)
     monkeypatch.setattr(uci, "FRACTIONS", (1.0,))
-    monkeypatch.setattr("prbnn.posterior.draws.CHECK_POINTS", 256)
+    monkeypatch.setattr("prbnn.posterior.checks.CHECK_POINTS", 256)
     monkeypatch.setattr("prbnn.fitting.prepare.SURFACE_POOL", 1024, raising=False)
 
 
@@ -165,30 +168,32 @@ def test_the_knowledge_table_on_a_made_up_table(quick):
     without, known = records[:2], records[2:]
     assert all(record.acceptance == 1 for record in without)
     assert all(record.stored_draws_violating <= 0.05 for record in known)
-    (row,) = uci.knowledge_summary(records)
-    assert row["nll_change"].value == pytest.approx(
+    results = uci.summary(records)
+    row = results["knowledge"]["yacht"]["bbb"]["100%"]
+    assert tables.knowledge(results).rows[0][:3] == ("yacht", "bbb", "100%")
+    assert row["nll_change"]["mean"] == pytest.approx(
         np.mean([k.nll - w.nll for w, k in zip(without, known, strict=True)])
     )
 
 
 def score(name="yacht", engine="bbb", split=0, rmse=1.0, nll=1.0):
-    return uci.Score(name, engine, split, rmse, nll, 0.5, 1.0)
+    return uci.EngineScore(name, engine, split, rmse, nll, 0.5, 1.0)
 
 
 def test_means_over_splits_by_hand():
     found = uci.summary([score(rmse=1.0), score(split=1, rmse=3.0), score(engine="sghmc", rmse=7)])
-    assert found["yacht", "bbb"]["rmse"] == (2.0, 1.0)
-    assert found["yacht", "sghmc"]["rmse"].value == 7
-    assert np.isnan(found["yacht", "sghmc"]["rmse"].error)
+    assert found["splits"] == 2
+    assert found["errors"]["yacht"]["bbb"]["rmse"] == {"mean": 2.0, "error": 1.0}
+    assert found["errors"]["yacht"]["sghmc"]["rmse"] == {"mean": 7.0, "error": None}
 
 
 def test_published_numbers_stand_beside_ours_and_the_lowest_is_bold():
     scores = [score(rmse=0.5), score(split=1, rmse=0.7)]
-    table = printed.error_table(scores, "rmse", uci_published.RMSE, 2)
-    assert [column.header for column in table.columns][:3] == ["set", "bbb", "PBP (A)"]
-    assert list(table.columns[3].cells) == ["1.11 ± 0.38"]
-    assert list(table.columns[-1].cells) == ["[bold]0.57 ± 0.05[/bold]"]
-    assert list(table.columns[1].cells) == ["0.60 ± 0.10"]
+    table = tables.rmse(uci.summary(scores))
+    assert table.headings[:3] == ("set", "bbb", "PBP (A)")
+    (row,) = table.rows
+    assert (row[1], row[3], row[-1]) == ("0.60 ± 0.10", "1.11 ± 0.38", "**0.57 ± 0.05**")
+    assert "0.57 ± 0.05" in list(map(str, table.for_terminal().columns[-1].cells))
 
 
 def test_published_rows_cover_what_their_source_prints():
@@ -203,8 +208,13 @@ def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_
     monkeypatch.setattr(uci_data, "read", lambda folder, name: made_up(name=name))
     records = tmp_path / "records.json"
     command = ["study", "uci", "--data", str(tmp_path), "--sets", "yacht", "--splits", "2"]
-    result = runner.invoke(app, [*command, "--engines", "bbb", "--json", str(records)])
+    record = tmp_path / "record.json"
+    files = ["--json", str(records), "--record", str(record)]
+    result = runner.invoke(app, [*command, "--engines", "bbb", *files])
     assert result.exit_code == 0, result.output
+    written = read_record(record)
+    assert set(written.results) == {"splits", "errors", "knowledge"}
+    assert f"JAX {jax.__version__}" in written.machine
     for expected in ("Test RMSE, 2 split(s)", "Test NLL", "Knowledge off and on", "PBP (A)"):
         assert expected in result.output
     read = json.loads(records.read_text())
@@ -218,7 +228,3 @@ def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_
         "stored_draws_violating",
         "acceptance",
     } <= set(read[-1])
-
-
-def test_every_engine_can_be_asked_for():
-    assert set(uci.DEFAULT_ENGINES) <= set(ENGINES)

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
 from prbnn.cli.main import app
-from prbnn.fitting.progress import Lines
+from prbnn.fitting.progress import LogLines
 from prbnn.fitting.result import Progress
-from prbnn.system.printing import printable
-from prbnn.system.terminal import Screen, echo, without_formulas
+from prbnn.system.printing import printable, without_formulas
+from prbnn.system.terminal import Screen, echo
 
 ESCAPE = "late\x1b]0;owned\x07\x1b[2J"
 HOSTILE = ("\x1b", "\x07", "\x9b", "\u202e", "\r", "\x00", "\x7f")
@@ -48,7 +48,7 @@ def test_a_screen_shows_names_as_they_are_in_lines_and_tables() -> None:
 
 
 def test_lines_of_progress_and_reports_show_names_as_they_are(capsys) -> None:
-    Lines().update(Progress(1, 10, 0.0, 0.0, 0.0, ((ESCAPE, 0.0, 0.0),)))
+    LogLines().update(Progress(1, 10, 0.0, 0.0, 0.0, ((ESCAPE, 0.0, 0.0),)))
     echo(ESCAPE)
     rule = RuleReport(ESCAPE, "hard", 0.0, 0, 1, 0.0, 0.0, 0.0, "obeyed")
     print(KnowledgeReport((rule,), 1.0, 1.0, "converged"))

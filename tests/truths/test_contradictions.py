@@ -24,7 +24,7 @@ from prbnn import (
     fit,
     smallest_conflict,
 )
-from prbnn.enforcement.pressure import RESPONSE
+from prbnn.enforcement.lagrangian import RESPONSE
 from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
 from prbnn.rules.base import Rule
@@ -66,7 +66,7 @@ def updates(solution: Solution) -> float:
     return solution.steps / (RESPONSE if block == 1 else block)
 
 
-def told(solution: Solution, *names: str) -> None:
+def assert_infeasible(solution: Solution, *names: str) -> None:
     assert solution.result.status == "infeasible", solution.result
     assert set(solution.result.rules) == set(names)
     assert updates(solution) <= MOST_UPDATES
@@ -86,7 +86,7 @@ class TestOneNumber:
             strict(AtLeast(-9, name="floor")),
         ]
         solution = fit_constant(rules)
-        told(solution, "above", "below")
+        assert_infeasible(solution, "above", "below")
         assert "contradict each other" in solution.result.message
         assert solution.steps <= 4000
 
@@ -97,7 +97,7 @@ class TestOneNumber:
             Score(lambda function, x: 3 - function(x), name="roof").on_average(0),
         ]
         solution = fit_constant(rules)
-        told(solution, "above", "below")
+        assert_infeasible(solution, "above", "below")
         close(solution.location, 0.5, 5e-2)
 
     @pytest.mark.parametrize(("tolerance", "status"), [(0.4, "infeasible"), (0.6, "converged")])
@@ -120,7 +120,7 @@ class TestOneNumber:
         strict = STRENGTHS[strength]
         rules = [strict(AtLeast(1, name="above")), strict(AtMost(0, name="below"))]
         rules += [strict(AtMost(3, name="roof")), *PRICES]
-        told(fit_constant(rules, engine, None), "above", "below")
+        assert_infeasible(fit_constant(rules, engine, None), "above", "below")
 
 
 class TestCurves:
@@ -137,7 +137,7 @@ class TestCurves:
             strict(AtMost(30, name="roof")),
             *PRICES,
         ]
-        told(fit_rising(rules), "above", "below")
+        assert_infeasible(fit_rising(rules), "above", "below")
 
     @pytest.mark.parametrize("strength", quick(["on average", "hard", "hard, tolerance"], "hard"))
     def test_slopes(self, strength: str) -> None:
@@ -149,7 +149,7 @@ class TestCurves:
             strict(SlopeBetween("x", lower=0.8, name="steep")),
             strict(AtLeast(0.5, name="floor")),
         ]
-        told(fit_rising(rules), "falls", "steep")
+        assert_infeasible(fit_rising(rules), "falls", "steep")
 
     @pytest.mark.parametrize("strength", quick(["hard", "hard, tolerance"], "hard"))
     def test_three_rules_of_which_any_two_can_hold(self, strength: str) -> None:
@@ -161,7 +161,7 @@ class TestCurves:
             strict(AtMost(1.85, where={"x": (0, 0.2)}, name="binds")),
             strict(AtMost(1.2, where={"x": (0.8, 1)}, name="right")),
         ]
-        told(fit_rising(rules), "rises", "left", "right")
+        assert_infeasible(fit_rising(rules), "rises", "left", "right")
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +178,8 @@ def stuck() -> Solution:
 
 
 class TestWhatANetworkCannotDo:
-    def test_it_is_told_once_pressure_has_reached_its_end(self, stuck: Solution) -> None:
-        told(stuck, "above", "below")
+    def test_it_is_infeasible_once_the_dual_has_reached_its_cap(self, stuck: Solution) -> None:
+        assert_infeasible(stuck, "above", "below")
         assert "what the network can do" in stuck.result.message
         assert "smallest_conflict" in stuck.result.message
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from prbnn import MLP, AtLeast, BayesByBackprop, Gaussian, Increasing, Normal, SlopeBetween, fit
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
-from prbnn.fitting.result import Solution, price_of
+from prbnn.fitting.result import Price, Solution, has_price, price_of
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.own import Combined
 from tests.truths.problems import DUAL, LINE_NOISE, LINE_X, LINE_Y, constant
@@ -63,7 +63,7 @@ def evidence(tolerance: float, bound: float = 0.0) -> float:
 
 @pytest.fixture(scope="module")
 def asked() -> list[Solution]:
-    """The problem itself, once a seed."""
+    """The problem itself, once per seed."""
     rule = AtLeast(0, name="positive").hard(TOLERANCE)
     return [fit_hinge(rule, seed) for seed in SEEDS]
 
@@ -87,16 +87,16 @@ class TestHinge:
     def test_the_optimum_moves_as_the_prices_say(self, asked: list[Solution]) -> None:
         """Differences either side have no term of second order: only the dual's own 2 % is left.
 
-        And for the bound, the standard error of a share of so many draws.
+        And for the bound, the standard error of a fraction of the draws.
         """
         prices = [solution.prices["positive"] for solution in asked]
         step = LOOSENED / 2
         won = evidence(TOLERANCE + step) - evidence(TOLERANCE - step)
         assert prices[0].tolerance * LOOSENED == pytest.approx(won, rel=DUAL)
-        share = norm.cdf(-0.603211 / 0.387773)
+        fraction = norm.cdf(-0.603211 / 0.387773)
         counted = len(SEEDS) * len(asked[0].posterior)
-        error = ERRORS * ((1 - share) / (share * counted)) ** 0.5
-        assert np.mean([price.violated for price in prices]) == pytest.approx(share, rel=error)
+        error = ERRORS * ((1 - fraction) / (fraction * counted)) ** 0.5
+        assert np.mean([price.violated for price in prices]) == pytest.approx(fraction, rel=error)
         step = MOVED / 2
         won = evidence(TOLERANCE, -step) - evidence(TOLERANCE, step)
         bound = np.mean([price.bound for price in prices])
@@ -243,8 +243,16 @@ class TestViolated:
 
 def test_prices_by_strength() -> None:
     rule = AtLeast(0)
-    assert price_of(rule, 8.0, 0.25).bound == 2.0
+    assert price_of(rule.hard(0.1), 8.0, 0.25) == Price(8.0, 0.25, 2.0)
     assert price_of(rule.soft(8), 8.0, 0.25).bound == 2.0
     assert price_of(rule.on_average(), 8.0, 0.25).bound == 8.0
-    assert np.isnan(price_of(rule.probably(0.9), 8.0, 0.25).bound)
-    assert np.isnan(price_of(rule.in_prior(8), 8.0, 0.25).bound)
+    assert price_of(rule.probably(0.9), 8.0, 0.25) == Price(8.0, 0.25, None)
+    assert price_of(rule.in_prior(8), 8.0, 0.25) == Price(8.0, 0.25, None)
+
+
+def test_a_hard_rule_without_a_tolerance_has_no_price() -> None:
+    """Its dual follows the fraction of draws that may be rejected; `Solution.duals` still has it."""
+    assert price_of(AtLeast(0).hard(), 8.0, 0.25) == Price(None, 0.25, None)
+    assert not has_price(AtLeast(0))
+    strengths = [AtLeast(0).hard(0), AtLeast(0).soft(1), AtLeast(0).probably(0.9)]
+    assert all(has_price(rule) for rule in strengths)

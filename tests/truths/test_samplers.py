@@ -24,10 +24,10 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
-from prbnn.fitting.fit import plan_of, start
-from prbnn.fitting.loop import run_chunk
+from prbnn.fitting.loop import run_chunk, start
 from prbnn.fitting.prepare import prepare
 from prbnn.fitting.result import Solution
+from prbnn.fitting.train import budget_of
 from prbnn.inference.engine import Engine
 from prbnn.rules.base import Rule
 from tests.marks import quick
@@ -37,7 +37,7 @@ CHAINS = {
     "nuts": (NUTS(chains=8, keep=500), 3000),
     "sghmc": (SGHMC(chains=16, keep=250), 40_000),
 }
-# as stated with the answers: so many Monte Carlo standard errors
+# as stated with the answers: in Monte Carlo standard errors
 ERRORS = 2.33
 
 
@@ -234,12 +234,12 @@ def simulated(engine: Engine, steps: int) -> tuple[np.ndarray, np.ndarray]:
     )
     padded = np.zeros((SIMULATIONS, *task.data.y.shape), np.float32)
     padded[:, : len(LINE_X), 0] = targets
-    plan = plan_of(task, steps)
+    schedule = budget_of(task, steps).schedule
 
     def slopes(y: jax.Array, key: jax.Array) -> jax.Array:
         data = task.data._replace(y=y)
         carry = start(engine, task.problem, task.enforcement, key)
-        parts = (engine, task.problem, task.enforcement, data, plan, carry)
+        parts = (engine, task.problem, task.enforcement, data, schedule, carry)
         carry, _ = run_chunk(*parts, jnp.asarray(steps), None)
         return engine.draws_of(task.problem, key, carry.engine, DRAWS).weights[:, 0]
 

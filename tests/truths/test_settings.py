@@ -197,7 +197,7 @@ class TestNoisePrior:
             NoisePrior(**bad)
 
     def test_a_noise_that_is_given_needs_none(self) -> None:
-        with pytest.raises(ValueError, match="noise_prior is of a learned noise"):
+        with pytest.raises(ValueError, match="noise_prior needs noise='learned'"):
             Gaussian(0.5, noise_prior=NoisePrior(0.1))
         with pytest.raises(ValueError, match="noise_prior must be NoisePrior"):
             Gaussian(noise_prior=0.3)  # ty: ignore

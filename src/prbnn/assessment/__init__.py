@@ -1,1 +1,1 @@
-"""How good a fit is and whether data agree with rules: metrics, calibration, audit, anomalies."""
+"""How good a fit is and whether data agree with rules: metrics, scores, audit, anomalies."""

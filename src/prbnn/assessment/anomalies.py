@@ -1,7 +1,7 @@
 """How surprising an observation is under the predictive distribution, and when to warn.
 
-A warning level is the quantile of what held-out observations reach, so its false-alarm rate holds
-for new ones of the same kind, whatever the model got wrong (split conformal prediction).
+The warning level is a quantile of the surprise of held-out observations. Its false-alarm rate therefore
+holds for new observations of the same kind, however wrong the model is (split conformal prediction).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from prbnn.posterior.draws import Posterior
 
 
 def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """-log of the predictive density of each step (rows, steps), outputs of a step together.
+    """Minus the log predictive density of each step (rows, steps), jointly over the outputs of a step.
 
-    In nats, in units of the network: a normal around each draw, of the draw's own noise. Targets
-    without steps count as one step.
+    In nats, for outputs in the network's units. The density is the mean over draws of a normal around
+    each draw's prediction with that draw's noise. Targets without steps count as one step.
     """
     wanted = posterior.scaling.outputs(targets)
     layout = posterior.columns.layout
@@ -39,10 +39,13 @@ def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.
 
 @dataclass(frozen=True, eq=False)
 class Alarm:
-    """A level of surprise that ordinary observations rarely reach, calibrated on held-out ones.
+    """A level of surprise above which an observation is called anomalous, from held-out observations.
 
-    A step's surprise counts from its own centre and in its own spread, so that steps which are hard
-    to predict do not drown the others. `score` of an observation is its most surprising step's.
+    - `centre`, `spread`: median and interquartile range of each step's surprise; surprise is measured
+      relative to them, so that steps which are hard to predict do not hide the others
+    - `level`: the score above which `warns` is true
+    - `false_alarms`: the rate that was asked for
+    - `calibrated_on`: number of held-out observations
     """
 
     centre: np.ndarray
@@ -52,22 +55,24 @@ class Alarm:
     calibrated_on: int
 
     def steps(self, surprise: np.ndarray) -> np.ndarray:
-        """Surprise of every step, comparable along the sequence."""
+        """Surprise of every step relative to its centre, in its spread: comparable between steps."""
         return (surprise - self.centre) / self.spread
 
     def score(self, surprise: np.ndarray) -> np.ndarray:
-        """One number an observation."""
+        """One number per observation: the relative surprise of its most surprising step."""
         return self.steps(surprise).max(axis=1)
 
     def warns(self, surprise: np.ndarray) -> np.ndarray:
-        """Whether an observation is above the level; a surprise of NaN is."""
+        """Whether an observation's score is above the level; NaN counts as above."""
         return ~(self.score(surprise) <= self.level)
 
 
-def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
-    """The alarm whose rate of false alarms is at most ``false_alarms``, from held-out surprise.
+def calibrate_alarm(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
+    """The alarm whose rate of false alarms is at most ``false_alarms``.
 
-    >>> alarm = calibrate(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
+    ``held_out`` is the surprise (observations, steps) of observations that did not train the model.
+
+    >>> alarm = calibrate_alarm(np.random.default_rng(0).normal(size=(999, 3)), 0.05)
     >>> float(alarm.warns(np.random.default_rng(1).normal(size=(999, 3))).mean()) < 0.08
     True
     """
@@ -78,7 +83,7 @@ def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
     if unknown:
         raise ValueError(
             f"the surprise of {unknown} of {count} held-out observations is NaN; a warning level needs "
-            "numbers: look for draws whose predictions overflow, or leave those observations out"
+            "numbers: look for draws whose predictions overflow, or drop those observations"
         )
     # the k-th largest of count + 1 exchangeable scores is exceeded with probability k / (count + 1)
     exceeding = math.floor(false_alarms * (count + 1))
@@ -93,12 +98,13 @@ def calibrate(held_out: np.ndarray, false_alarms: float = 0.01) -> Alarm:
     return Alarm(centre, spread, float(scores[-exceeding]), false_alarms, count)
 
 
-def area_under_roc(ordinary: np.ndarray, strange: np.ndarray) -> float:
-    """Chance that a strange observation scores above an ordinary one.
+def area_under_roc(ordinary: np.ndarray, anomalous: np.ndarray) -> float:
+    """Probability that an anomalous observation scores above an ordinary one.
 
     >>> area_under_roc(np.array([0.0, 1.0]), np.array([2.0, 3.0]))
     1.0
     """
-    ranks = rankdata(np.concatenate([ordinary, strange]))
-    few = len(strange)
-    return float((ranks[len(ordinary) :].sum() - few * (few + 1) / 2) / (few * len(ordinary)))
+    ranks = rankdata(np.concatenate([ordinary, anomalous]))
+    count = len(anomalous)
+    above = ranks[len(ordinary) :].sum() - count * (count + 1) / 2
+    return float(above / (count * len(ordinary)))

@@ -1,4 +1,4 @@
-"""The knowledge report: for every rule how far, how often and at what price, and a verdict."""
+"""The knowledge report: for every rule how far and how often it is broken, its prices, and a verdict."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 from prbnn.errors import nearest
 from prbnn.fitting.result import Result, Solution
 from prbnn.model.construction.built import built_in
-from prbnn.posterior.draws import Check, Posterior
+from prbnn.posterior.checks import Check
+from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import known
-from prbnn.rules.strengths import Hard, InPrior, OnAverage, Probable, Soft
+from prbnn.rules.strengths import Hard, InPrior, Kind, OnAverage, Probable, Soft
 from prbnn.system.printing import printable
 
 BY_CONSTRUCTION = "met by construction"
-BROKEN = ("obeyed by every stored draw", "broken")
+OBEYED = "obeyed by every stored draw"
 HEADINGS = (
     "rule",
     "strength",
@@ -27,28 +28,32 @@ HEADINGS = (
     "mean breaks",
     "raw draws",
     "stored",
-    "dual",
-    "bound",
+    "price",
+    "bound price",
     "verdict",
 )
 # one line under the table, in its own words
 PRICES = (
-    "Prices in nats a unit: dual, of mean violation tolerated; bound, of moving the bound outwards."
+    "Prices in nats per unit: price, of mean violation tolerated; bound price, of moving the bound "
+    "outwards."
 )
+NO_PRICE = " A hard rule without a tolerance has none."
 
 
 @dataclass(frozen=True)
 class RuleReport:
     """One rule against a fitted posterior, in the user's units.
 
-    - `violation`: -E f, the mean violation over raw draws and points; for on average, what the mean
-      score falls short of its bound; infinite where a score is NaN, which is broken
-    - `points_broken_by_mean`, `points`: where the mean prediction breaks it, of how many checked
-    - `raw_share`, `stored_share`: share of draws that break it anywhere
-    - `dual`: nats that each unit more of tolerated mean violation would buy
+    - `violation`: -E f, the mean violation over raw draws and points; for `.on_average`, by how much the
+      mean score falls short of its bound; infinite where a score is NaN, which counts as broken
+    - `points_broken_by_mean`, `points`: at how many points the mean prediction breaks it, of how many
+    - `raw_share`, `stored_share`: fraction of raw and of stored draws that break it anywhere
+    - `dual`: the rule's multiplier at the end of training, in nats per unit of mean violation
     - `violated`: probability over raw draws and points that the score is below 0
-    - `bound_price`: nats that moving the bound outwards by a unit would buy, dual * violated for hard and
-      soft rules (see `prbnn.fitting.result.Price`)
+    - `price`: nats that tolerating one more unit of mean violation would buy: the dual, or None where
+      that is no price (`prbnn.fitting.result.has_price`)
+    - `bound_price`: nats that moving the bound outwards by one unit would buy: dual * violated for soft
+      rules and for hard rules with a tolerance (see `prbnn.fitting.result.Price`); None if unknown
     """
 
     name: str
@@ -62,15 +67,19 @@ class RuleReport:
     verdict: str
     because: str | None = None
     violated: float = math.nan
-    bound_price: float = math.nan
+    bound_price: float | None = None
+    price: float | None = None
 
 
 @dataclass(frozen=True)
 class KnowledgeReport:
     """All rules; prints as a table in a terminal and in a notebook.
 
-    `fixed` is (stored, drawn) for engines that have a fixed number of draws and cannot make up for
-    those that were rejected.
+    - `acceptance`: fraction of raw draws that obey every hard rule
+    - `tempering`: weight of the KL term, which sets the scale of duals and prices
+    - `result`: how the fit ended
+    - `fixed`: (stored, drawn) for engines that have a fixed number of draws and cannot replace those
+      that were rejected; None for the others
     """
 
     rules: tuple[RuleReport, ...]
@@ -102,7 +111,7 @@ class KnowledgeReport:
                 f"{rule.points_broken_by_mean} of {rule.points}",
                 f"{rule.raw_share:.1%}",
                 f"{rule.stored_share:.1%}",
-                f"{rule.dual:.3g}",
+                _number(rule.price),
                 _number(rule.bound_price),
                 rule.verdict,
             )
@@ -114,16 +123,16 @@ class KnowledgeReport:
         scale = (
             ""
             if self.tempering == 1
-            else f" Duals are on the scale of tempering {self.tempering:g}."
+            else f" Prices are on the scale of tempering {self.tempering:g}."
         )
-        counted = any(rule.strength == str(Hard()) for rule in self.rules)
-        share = f"; {self.acceptance:.1%} of draws obey every hard rule" if counted else ""
+        hard = any(rule.strength == str(Hard()) for rule in self.rules)
+        accepted = f"; {self.acceptance:.1%} of draws obey every hard rule" if hard else ""
         left = ""
         if self.fixed is not None and self.fixed[0] < self.fixed[1]:
             left = (
                 f" This engine has {self.fixed[1]} draws and no more; {self.fixed[0]} are stored."
             )
-        return f"{self.result}{share}.{left} {PRICES}{scale}"
+        return f"{self.result}{accepted}.{left} {PRICES}{NO_PRICE if hard else ''}{scale}"
 
     def __str__(self) -> str:
         if not self.rules:
@@ -153,8 +162,8 @@ class KnowledgeReport:
         )
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else "-"
+def _number(price: float | None) -> str:
+    return "-" if price is None or not math.isfinite(price) else f"{price:.3g}"
 
 
 def knowledge_report(
@@ -167,15 +176,22 @@ def knowledge_report(
     result: Result | None = None,
     points: int = 1024,
 ) -> KnowledgeReport:
-    """Put measurements and strengths side by side; ``result`` is the solution's unless given."""
+    """Compare every rule with the draws of a fit.
+
+    - ``raw``, ``stored_check``: dense checks of the rules on the solution's draws and on the stored ones
+    - ``stored``: the draws that are kept for prediction
+    - ``acceptance``: fraction of raw draws that obey every hard rule
+    - ``result``: how the fit ended; the solution's unless given
+    - ``points``: how many points the mean prediction is checked at
+    """
     result = result or solution.result
     if not rules:
         return KnowledgeReport((), acceptance, solution.tempering, str(result))
     units = stored.bind(rules, 8).units
     built = built_in(stored.network)
-    tried = [stored.points_for_mean(points, built=rule.label in built) for rule in rules]
-    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.array(tried)
-    averaged = np.array([isinstance(rule.strength, OnAverage) for rule in rules])
+    checked = [stored.points_for_mean(points, built=rule.label in built) for rule in rules]
+    breaks = stored.breaks_of_mean(rules, points) if len(stored) else np.array(checked)
+    averaged = np.array([rule.strength.kind == Kind.AVERAGE for rule in rules])
     least = np.array([getattr(rule.strength, "bound", 0.0) for rule in rules])
     with np.errstate(invalid="ignore"):
         score = known(np.mean(raw.score, axis=0))
@@ -185,13 +201,14 @@ def knowledge_report(
     for place, rule in enumerate(rules):
         raw_share = float(np.mean(raw.broken()[:, place]))
         stored_share = float(np.mean(stored_check.broken()[:, place])) if len(stored) else 1.0
+        price = solution.prices[rule.label]
         lines.append(
             RuleReport(
                 name=rule.label,
                 strength=str(rule.strength),
                 violation=float(violations[place]) + 0.0,
                 points_broken_by_mean=int(breaks[place]),
-                points=tried[place],
+                points=checked[place],
                 raw_share=raw_share,
                 stored_share=stored_share,
                 dual=solution.duals[rule.label],
@@ -199,8 +216,9 @@ def knowledge_report(
                 if rule.label in built and raw_share == stored_share == 0
                 else _verdict(rule, units[place], raw, place, stored_share, result),
                 because=rule.because,
-                violated=solution.prices[rule.label].violated,
-                bound_price=solution.prices[rule.label].bound,
+                violated=price.violated,
+                bound_price=price.bound,
+                price=price.tolerance,
             )
         )
     fixed = None if solution.fitted.endless else (len(stored), len(solution.posterior))
@@ -210,25 +228,27 @@ def knowledge_report(
 def _verdict(
     rule: Rule, unit: float, raw: Check, place: int, stored_share: float, result: Result
 ) -> str:
-    late = rule.label in result.rules
-    if late and rule.strength == Hard() and stored_share == 0:
-        return "obeyed by every stored draw; pressure still rising"
+    unfinished = rule.label in result.rules
     match rule.strength:
         case Hard(tolerance=None):
-            return "not met" if late else BROKEN[stored_share > 0]
+            if stored_share == 0:
+                return f"{OBEYED}; pressure still rising" if unfinished else OBEYED
+            return "not met" if unfinished else "broken"
         case Hard():
             return "within tolerance" if meets(rule, unit, raw, place) else "broken"
         case Probable() | OnAverage():
             return "met" if meets(rule, unit, raw, place) else "not met"
         case Soft() | InPrior():
-            share = np.mean(raw.broken()[:, place])
-            return "obeyed by all draws" if share == 0 else f"broken by {share:.0%} of draws"
+            broken = np.mean(raw.broken()[:, place])
+            return "obeyed by all draws" if broken == 0 else f"broken by {broken:.0%} of draws"
 
 
 def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
-    """Whether raw draws, checked densely, meet what a strength says of their average.
+    """Whether raw draws, checked densely, meet what the rule's strength asks of their average.
 
-    Allowed for: three standard errors, and a tenth of what was tolerated or a hundredth of a unit.
+    ``unit`` is the rule's unit, ``place`` its column in ``raw``. The average may miss its target by three
+    standard errors plus a slack: 1/10 of the tolerance or of the probability allowed, or 1/100 of
+    a unit for `.on_average`. Strengths that ask nothing of an average are met.
     """
     match rule.strength:
         case Hard(tolerance=tolerance) if tolerance is not None:
@@ -241,7 +261,7 @@ def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
         case _:
             return True
     if not np.all(np.isfinite(found)):
-        # a score that is NaN for one draw leaves no mean that could meet anything
+        # one draw with a score of NaN leaves the mean unknown, which counts as not met
         return False
     error = 3 * float(np.std(found)) / max(1, len(found)) ** 0.5
     return float(np.mean(found)) <= allowed + slack + error

@@ -1,6 +1,7 @@
-"""Scores of predictions: errors, predictive density, CRPS, coverage, and those of classes.
+"""Single metrics of predictions: error, predictive density, CRPS, coverage, and those of classes.
 
-In the user's units. Arrays of draws have the draws first: (draws, rows, outputs) or (draws, rows).
+In the user's units. The first axis of arrays of draws counts the draws: (draws, rows, outputs) or
+(draws, rows).
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ def mse(truth: np.ndarray, mean: np.ndarray) -> float:
 
 
 def rmse(truth: np.ndarray, mean: np.ndarray) -> float:
-    """Root of the mean squared error."""
+    """Root of the mean squared error of a point prediction."""
     return float(np.sqrt(mse(truth, mean)))
 
 
 def nll(truth: np.ndarray, functions: np.ndarray, noise: np.ndarray | float) -> float:
-    """Mean of -log (1/M) sum_m N(y; f_m(x), noise^2): the mixture the draws stand for."""
+    """Mean of -log (1/M) sum_m N(y; f_m(x), noise^2), the mixture of M draws, in nats per row.
+
+    ``noise`` is a standard deviation, of a shape that broadcasts against ``functions``.
+    """
     noise = np.broadcast_to(noise, functions.shape)
     residual = (_same(truth, functions[0]) - functions) / noise
     density = -0.5 * residual**2 - np.log(noise) - 0.5 * np.log(2 * np.pi)
@@ -51,7 +55,7 @@ def crps(truth: np.ndarray, samples: np.ndarray) -> float:
 
 
 def coverage(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-    """Share of rows whose truth lies in [lower, upper].
+    """Fraction of rows whose truth lies in [lower, upper].
 
     >>> coverage(np.array([0.0, 5.0]), np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
     0.5
@@ -61,7 +65,9 @@ def coverage(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
 
 
 def accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
-    """Share of rows whose most probable class is the true one; ``truth`` is 0 or 1 by class.
+    """Fraction of rows whose most probable class is the true one.
+
+    ``truth`` (rows, classes) is 1 for the true class and 0 for the others.
 
     >>> accuracy(np.eye(2), np.array([[0.9, 0.1], [0.6, 0.4]]))
     0.5
@@ -71,7 +77,9 @@ def accuracy(truth: np.ndarray, probability: np.ndarray) -> float:
 
 
 def log_loss(truth: np.ndarray, probability: np.ndarray) -> float:
-    """Mean of -log of the true class's probability; ``truth`` is 0 or 1 by class.
+    """Mean of minus the log of the true class's probability, in nats per row.
+
+    ``truth`` (rows, classes) is 1 for the true class and 0 for the others.
 
     >>> round(log_loss(np.eye(2), np.full((2, 2), 0.5)), 3)
     0.693
@@ -81,7 +89,7 @@ def log_loss(truth: np.ndarray, probability: np.ndarray) -> float:
 
 
 def _same(truth: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Refuse silent broadcasting of (n,) against (n, 1), the classic way to a wrong error."""
+    """``truth`` as an array; raises where its shape would broadcast, as (n,) against (n, 1)."""
     truth = np.asarray(truth)
     if truth.shape != np.shape(like):
         raise ValueError(f"truth has shape {truth.shape}, the prediction {np.shape(like)}")

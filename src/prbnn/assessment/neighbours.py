@@ -1,4 +1,4 @@
-"""What near rows say before anything is fitted: how noisy a target is, and which pairs to compare."""
+"""Nearest neighbours before any fit: how noisy a target is, and which pairs of rows to compare."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.stats import norm
 
-# differences of neighbours are normal up to here at least: what lies beyond may be bad rows
+# up to this quantile differences of neighbours are taken as noise; those beyond may be bad rows
 COUNTED = 0.9
-# more rows than this say nothing new about the noise
+# the noise is estimated from this many rows at most
 MOST_ROWS = 5000
-# rows agree in a column when they differ in it by no more than this share of its standard deviation
+# rows agree in a column if they differ by at most this fraction of its standard deviation
 NEAR = 0.1
 PARTNERS = 8
-# so little does the column that may differ count towards how near two rows are
+# weight, in the distance of two rows, of the column that may differ: it only breaks ties
 TIE = 1e-6
 
 
 def noise_of(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Standard deviation of each target's noise, from the differences of nearest neighbours.
 
-    What a least squares fit explains is taken away first. The 90 % point of |difference| is
-    ``1.645 * sqrt(2) * noise`` where noise is normal; a tenth of the rows may be bad. Far neighbours
-    differ for other reasons, too, so where rows are few it errs to the large side.
+    A least squares fit is subtracted first. If noise is normal, the 90 % quantile of |difference| is
+    ``1.645 * sqrt(2) * noise``; up to 10 % of the rows may be bad. Distant neighbours also differ for
+    other reasons, so with few rows the noise is overestimated.
 
     >>> generator = np.random.default_rng(0)
     >>> x = generator.uniform(0, 1, (2000, 1))
@@ -36,20 +36,20 @@ def noise_of(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
     design = np.column_stack([np.ones(len(rows)), scaled])
     rest = targets - design @ np.linalg.lstsq(design, targets, rcond=None)[0]
     _, near = KDTree(scaled).query(scaled, k=2)
-    # a row's nearest may be another at the same place, listed first
+    # a row's nearest may be another row at the same place, listed before the row itself
     other = np.where(near[:, 0] == np.arange(len(rows)), near[:, 1], near[:, 0])
     apart = np.quantile(np.abs(rest - rest[other]), COUNTED, axis=0)
     return apart / (norm.ppf((1 + COUNTED) / 2) * 2**0.5)
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
-    """Columns in their standard deviations; constant ones as zeros."""
+    """Columns minus their means, over their standard deviations; constant columns become zeros."""
     spread = rows.std(axis=0)
     return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def slopes_of(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Least squares slopes along standardised columns: what a small difference in them explains."""
+    """Least squares slopes of a target along the standardised columns, one entry per column."""
     scaled = standardised(rows)
     design = np.column_stack([np.ones(len(rows)), scaled])
     return np.linalg.lstsq(design, target, rcond=None)[0][1:]
@@ -58,10 +58,13 @@ def slopes_of(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
 def near_pairs(
     others: np.ndarray, first: np.ndarray, second: np.ndarray, along: np.ndarray | None = None
 ) -> np.ndarray:
-    """(pairs, 2): rows of ``first`` and of ``second`` that agree in all other columns.
+    """(pairs, 2): pairs of one row of ``first`` and one of ``second`` that agree in ``others``.
 
-    The nearest few of each row, both ways; of many that agree alike, those nearest ``along`` a column.
-    ``others`` are standardised, and may have no columns: then all agree.
+    - ``others``: standardised columns in which the rows must agree; without columns all rows do
+    - ``first``, ``second``: positions of rows
+    - ``along``: a column that decides between partners that agree equally well: the nearest are taken
+
+    Every row, on both sides, is paired with its nearest few.
     """
     if not len(first) or not len(second):
         return np.zeros((0, 2), int)

@@ -18,7 +18,7 @@ from prbnn.certify.enclosures.enclosed import Enclosed, Link
 from prbnn.certify.enclosures.forms import Form
 from prbnn.certify.enclosures.programs import Traced, enclose
 from prbnn.certify.questions import Question, question
-from prbnn.inference.problem import response
+from prbnn.model.response import response
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_at

@@ -1,1 +1,1 @@
-"""The command line; JAX is imported only by the commands that need it."""
+"""The command line; pandas and scikit-learn are imported only by the commands that need them."""

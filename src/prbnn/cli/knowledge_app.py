@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from prbnn.runs.names import COMMAS, names_of
+from prbnn.cli.options import Categories, Classes, Drop, JsonFile
+from prbnn.runs.names import parse_names
 
 knowledge_app = typer.Typer(
     help="Start a knowledge file, check it against data, or print its schema.", no_args_is_help=True
@@ -15,22 +16,14 @@ knowledge_app = typer.Typer(
 
 
 Target = Annotated[
-    list[str] | None, typer.Option(help="What is predicted; the last column if left out.")
+    list[str] | None, typer.Option(help="Column to predict; the last one if left out.")
 ]
-Drop = Annotated[str, typer.Option(help=f"Columns to leave out, {COMMAS}.")]
-Categories = Annotated[
-    str,
-    typer.Option(
-        help=f"Columns of numbers that take only the values seen, {COMMAS}; text always does."
-    ),
-]
-Classes = Annotated[bool, typer.Option("--classes", help="The target's numbers are classes.")]
 
 
 @knowledge_app.command()
 def check(
     knowledge: Annotated[Path, typer.Argument(help="The knowledge file, YAML.")],
-    data: Annotated[Path, typer.Argument(help="The table it speaks of, CSV or Parquet.")],
+    data: Annotated[Path, typer.Argument(help="The table to check it against, CSV or Parquet.")],
     target: Target = None,
     drop: Drop = "",
     categories: Categories = "",
@@ -39,26 +32,26 @@ def check(
         float | None,
         typer.Option(help="Standard deviation of the target's noise; estimated if left out."),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
+    json: JsonFile = None,
 ) -> None:
-    """Every rule in words, how the data already stand to it, rows that break it by more than noise
+    """Show every rule in words, whether the data agree with it, rows that break it by more than noise
     explains, and rules that contradict each other.
 
-    Exit code: 0 fine, 2 bad input, 3 rules contradict each other.
+    Exit code: 0 no mistakes, 2 bad input, 3 rules contradict each other.
 
     Example: prbnn knowledge check knowledge.yaml data.csv --target power
     """
-    from prbnn.cli.knowledge import check as run
+    from prbnn.cli.knowledge_commands import check as run
 
     run(
         knowledge,
         data,
         target or [],
-        names_of(drop),
+        parse_names(drop),
         json,
         noise,
         classes=classes,
-        categories=names_of(categories),
+        categories=parse_names(categories),
     )
 
 
@@ -68,25 +61,27 @@ def new(
     target: Target = None,
     drop: Drop = "",
     classes: Classes = False,
-    out: Annotated[Path, typer.Option(help="Where to write it.")] = Path("knowledge.yaml"),
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("knowledge.yaml"),
 ) -> None:
-    """Start a knowledge file from a table: its columns, and rules to choose from.
+    """Write a knowledge file to start from: the columns of a table, and rules to choose from.
 
     Example: prbnn knowledge new data.csv --target power --out knowledge.yaml
     """
-    from prbnn.cli.knowledge import new as run
+    from prbnn.cli.knowledge_commands import new as run
 
-    run(data, target or [], names_of(drop), out, classes=classes)
+    run(data, target or [], parse_names(drop), out, classes=classes)
 
 
 @knowledge_app.command()
 def schema(
-    out: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; the terminal if left out.")
+    ] = None,
 ) -> None:
-    """The JSON schema of the knowledge file, for editors.
+    """Print the JSON schema of the knowledge file, for editors.
 
     Example: prbnn knowledge schema --out knowledge.schema.json
     """
-    from prbnn.cli.knowledge import schema as run
+    from prbnn.cli.knowledge_commands import schema as run
 
     run(out)

@@ -1,1 +1,1 @@
-"""Tables in files: found, read, and turned into numbers in a way that is said and can be repeated."""
+"""Tables: read from files, data frames or arrays, checked, encoded as numbers and scaled."""

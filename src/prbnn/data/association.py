@@ -1,4 +1,4 @@
-"""What rows alone say about a slope: reach for this before any function is fitted."""
+"""The slope of an output along a column, estimated from the rows before any network is fitted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from prbnn.data.columns import Columns
 
-# a slope counts as seen when it is this many of its standard errors away from a value
+# a slope differs clearly from a value if it is at least this many standard errors away
 CLEAR = 3.0
 
 
 @dataclass(frozen=True)
 class Association:
-    """How an output goes with a column.
+    """How an output changes with a column.
 
-    `slope` is that of least squares on all columns, `error` its standard error; `rank` is the
-    correlation of the ranks of the two alone.
+    `slope` is from least squares on all columns, `error` its standard error; `rank` is the rank
+    correlation (Spearman) of the two alone.
     """
 
     slope: float
@@ -37,7 +37,9 @@ class Association:
 def association(
     columns: Columns, column: str, output: int = 0, rows: np.ndarray | None = None
 ) -> Association | None:
-    """The association in some rows (a mask); None where rows are too few or the column is constant.
+    """The association of ``output`` with ``column`` in the rows of the mask ``rows``.
+
+    It is None where there are too few rows, or the column or output is constant.
 
     >>> x = np.linspace(0, 1, 20)[:, None]
     >>> round(association(Columns(("x",), ("y",), x, 3 * x), "x").slope, 6)
@@ -64,7 +66,7 @@ def association(
 
 
 def _rank(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's correlation, with ties at their mean rank."""
+    """Spearman's correlation; ties get their mean rank."""
 
     def ranks(values: np.ndarray) -> np.ndarray:
         _, group, counts = np.unique(values, return_inverse=True, return_counts=True)

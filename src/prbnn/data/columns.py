@@ -13,11 +13,13 @@ from prbnn.errors import KnowledgeError, nearest
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The training table a rule is read against: names and values of inputs and outputs.
+    """The training table that rules are bound to.
 
-    `layout` says how sequences lie in its rows, where they are sequences. `categories` are the inputs
-    that take only the values seen in the rows, because the user or the table says so; every other
-    column is a number, whatever its values look like.
+    - `inputs`, `outputs`: names of the columns
+    - `rows`: values of the inputs, (rows, inputs); `targets`: values of the outputs, (rows, outputs)
+    - `layout`: how a row holds a sequence, where rows are sequences
+    - `categories`: inputs that take only the values seen in the rows, because the user or the table says
+      so; every other column is a number, whatever its values look like
     """
 
     inputs: tuple[str, ...]
@@ -29,28 +31,30 @@ class Columns:
 
     @cached_property
     def distinct(self) -> np.ndarray:
-        """The rows, each once, in an order that depends on what they hold alone."""
+        """The distinct rows, sorted."""
         return np.unique(self.rows, axis=0)
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What rules may speak of: outputs, or the variables of a trajectory."""
+        """What a rule may be about: outputs, or the variables of a trajectory."""
         return self.outputs if self.layout is None else self.layout.outputs
 
     def index(self, column: str) -> int:
-        """Position of an input column, or an error that suggests the nearest name."""
+        """Position of an input column; an unknown name raises with the nearest known one."""
         if column not in self.inputs:
-            raise KnowledgeError(f"no column {column!r}{nearest(column, self.inputs)}")
+            raise KnowledgeError(
+                f"no column {column!r}{nearest(column, self.inputs)}", column=column
+            )
         return self.inputs.index(column)
 
     def values(self, index: int) -> np.ndarray | None:
-        """The values of a category, in order; None for a number."""
+        """The sorted values of the input at ``index`` if it is a category; None for a number."""
         if self.inputs[index] not in self.categories:
             return None
         return np.unique(self.rows[:, index])
 
     def values_in(self, column: str, low: float, high: float) -> np.ndarray | None:
-        """The values of a category from ``low`` to ``high``, perhaps none; None for a number."""
+        """The values of a category from ``low`` to ``high``, possibly none; None for a number."""
         values = self.values(self.index(column))
         return None if values is None else values[(values >= low) & (values <= high)]
 

@@ -1,4 +1,4 @@
-"""Dates in text: one way of writing for a whole column, found once and kept."""
+"""Dates in text: one format per column, found once and kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DATE_PARTS = ("hour", "day_of_year")
-# digits with two separators, or a clock time; a range such as 6-10 is no date
+# digits with two separators, or a clock time; a range such as 6-10 is not a date
 DATES = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2})?"
 OFFSET = r"\s*(Z|[+-]\d{2}:?\d{2})$"
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
@@ -35,9 +35,9 @@ FORMATS = (
 
 
 def date_format(name: str, texts: pd.Series) -> str | None:
-    """How dates are written, from all of them; None where they are no dates.
+    """The format of all dates in the column ``name``; None where ``texts`` are not dates.
 
-    Whether the day or the month comes first must be clear from the cells.
+    Dates where either the day or the month may come first raise.
     """
     import pandas as pd
 
@@ -55,13 +55,14 @@ def date_format(name: str, texts: pd.Series) -> str | None:
     if len(days) > 1:
         raise DataError(
             f"column {name!r} holds dates such as {texts.iloc[0]!r}, where the day or the month may come "
-            "first; write them as 2026-05-31, or leave the column out with --drop"
+            "first; write them as 2026-05-31, or leave the column out with --drop",
+            name,
         )
     return fitting[0]
 
 
 def as_dates(texts: pd.Series, written: str) -> pd.Series:
-    """Clock time as it is written: what is said about time zones is left aside."""
+    """``texts`` in the format ``written`` as dates, NaT where they do not fit; time zones are ignored."""
     import pandas as pd
 
     plain = texts.str.replace(OFFSET, "", regex=True)
@@ -69,7 +70,7 @@ def as_dates(texts: pd.Series, written: str) -> pd.Series:
 
 
 def parts_of(dates: pd.Series) -> dict[str, np.ndarray]:
-    """Hour of the day and day of the year."""
+    """Hour of the day and day of the year of each date, by the names in `DATE_PARTS`."""
     when = dates.dt
     return {
         "hour": (when.hour + when.minute / 60 + when.second / 3600).to_numpy(float),

@@ -1,4 +1,4 @@
-"""Reading CSV and Parquet files as people save them: any usual delimiter, decimal commas, dates."""
+"""Reads CSV and Parquet files; finds the delimiter, the decimal mark and the text encoding."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t|"
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-# enough of a file to tell how it is written
+# how much of a file is examined to find its format
 SAMPLE_BYTES, SAMPLE_LINES = 1 << 20, 2000
 MOST_COLUMNS = 10_000
-# what people write for nothing, beside what pandas knows
+# texts for a missing value, beside those that pandas knows
 NOTHING = ["?", "-", "--"]
 COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")
 
 
 @dataclass(frozen=True)
-class How:
-    """How a CSV file is written."""
+class CsvFormat:
+    """Delimiter, decimal mark, text encoding and thousands separator of a CSV file."""
 
     delimiter: str
     decimal: str
@@ -42,14 +42,14 @@ class How:
 
     def __str__(self) -> str:
         decimal = ", decimal commas" if self.decimal == "," else ""
-        return f"columns parted by {NAMES[self.delimiter]}{decimal}"
+        return f"columns separated by {NAMES[self.delimiter]}{decimal}"
 
 
 def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The table in a CSV or Parquet file, and what there is to say about how it was read."""
+    """The table in the CSV or Parquet file ``path``, and notes on how it was read."""
     path = Path(path)
     _check_there(path)
-    # what is no file may never end, and is not there a second time
+    # a pipe or device may never end, and cannot be read twice
     if not path.is_file():
         raise DataError(f"{path} is a pipe or a device; save the table as a file first")
     if path.suffix.lower() in (".parquet", ".pq"):
@@ -101,16 +101,16 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             f"{path} cannot be read as a table: {error}. Is there a cell of more than "
             f"{csv.field_size_limit():,} characters, or a quote that is not closed?"
         ) from None
-    how = How(delimiter, decimal, encoding, thousands)
+    written = CsvFormat(delimiter, decimal, encoding, thousands)
     try:
         with warnings.catch_warnings():
-            # rows longer than the line of names: pandas would drop their last cells
+            # rows longer than the header: pandas would drop their last cells
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 path,
                 sep=delimiter,
-                decimal=how.decimal,
-                thousands=how.thousands,
+                decimal=written.decimal,
+                thousands=written.thousands,
                 encoding=encoding,
                 na_values=NOTHING,
                 skipinitialspace=True,
@@ -119,8 +119,8 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OverflowError) as error:
         raise DataError(
-            f"{path} cannot be read as a table with {how}: {str(error).strip()}. Every line needs as "
-            "many cells as there are column names; lines above the names must go"
+            f"{path} cannot be read as a table with {written}: {str(error).strip()}. Every line needs as "
+            "many cells as there are column names; remove lines above the names"
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     for name, kind in frame.dtypes.items():
@@ -130,8 +130,10 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             and pd.api.types.infer_dtype(frame[name], skipna=True) == "integer"
         ):
             frame[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
-    plain = how == How(",", ".", "utf-8-sig")
-    notes = [] if plain else [f"read as a file with {how}, {encoding.removesuffix('-sig')} text"]
+    plain = written == CsvFormat(",", ".", "utf-8-sig")
+    notes = (
+        [] if plain else [f"read as a file with {written}, {encoding.removesuffix('-sig')} text"]
+    )
     unnamed = [name for name in frame.columns if name.startswith("Unnamed:")]
     if unnamed:
         frame = frame.drop(columns=unnamed)
@@ -142,14 +144,14 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _sample(text: str) -> list[str]:
-    """The first line and lines from all over the rest; zeros of a night may fill the start."""
+    """The first line and lines spread over the rest: zeros of a night may fill the first thousand."""
     lines = [line for line in text.splitlines() if line.strip()]
     step = max(1, len(lines) // SAMPLE_LINES)
     return lines[:1] + lines[1::step]
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """The start of a file and its encoding."""
+    """The first part of a file as text, and its encoding."""
     with path.open("rb") as file:
         start = file.read(SAMPLE_BYTES)
     if b"\0" in start:
@@ -168,7 +170,7 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """The delimiter that parts the names into most cells, and the rows into as many."""
+    """The delimiter by which most rows have as many cells as the header."""
 
     def cells(delimiter: str) -> tuple[int, int]:
         counts = [len(row) for row in csv.reader(lines, delimiter=delimiter)]
@@ -179,7 +181,7 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def _decimal(lines: list[str], delimiter: str) -> tuple[str, str | None]:
-    """The decimal mark, a comma where a column of numbers has cells like 1,5; and that of thousands."""
+    """The decimal mark (a comma if a column of numbers has cells like 1,5) and thousands separator."""
     if delimiter == ",":
         return ".", None
     rows = list(csv.reader(lines[1:], delimiter=delimiter))
@@ -193,7 +195,7 @@ def _decimal(lines: list[str], delimiter: str) -> tuple[str, str | None]:
 
 
 def _numeric(column: list[str]) -> bool:
-    """Whether a column holds numbers, with decimal commas perhaps."""
+    """Whether more than half of the cells are numbers, possibly with decimal commas."""
     cells = [cell for cell in column if cell and cell not in NOTHING]
     return sum(_is_number(cell.replace(".", "")) for cell in cells) > 0.5 * len(cells)
 
@@ -208,8 +210,8 @@ def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
         )
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
-        told = shortened(", ".join(twice))[1:-1]
-        raise DataError(f"{path} has columns of the same name: {told}; rename one")
+        listed = shortened(", ".join(twice))[1:-1]
+        raise DataError(f"{path} has columns of the same name: {listed}; rename one")
 
 
 def _is_number(text: str) -> bool:
@@ -224,7 +226,7 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
     if frame.shape[1] < 2:
         raise DataError(
             f"{path} has one column, {str(frame.columns[0])!r}; a fit needs a target and an input. If "
-            "it has more, part them by commas, semicolons, tabs or bars"
+            "it has more, separate them by commas, semicolons, tabs or bars"
             if frame.shape[1]
             else f"{path} has no columns"
         )
@@ -238,11 +240,9 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Generator[None]:
-    """Errors about the table of a file, with the file's name."""
+def with_path(path: Path) -> Generator[None]:
+    """Errors inside about a table get the ``path`` of its file in front of their message."""
     try:
         yield
     except DataError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}", error.column) from None

@@ -1,4 +1,4 @@
-"""Data at the edge: arrays, data frames or dicts of columns in, checked arrays and names out."""
+"""Arrays, data frames and dicts of columns, read as checked arrays with column names."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import numpy as np
 
 from prbnn.errors import DataError, NotNumbersError
 
-# of the largest weight, what float32 sums cannot see; and how few and many rows one row may stand for
+# weights below this fraction of the largest are lost in float32 sums, and count as 0
 NO_WEIGHT = 1e-12
+# limits of the largest weight
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
-# kinds of columns that say of themselves that they are no plain numbers
+# types of columns that are categories
 CATEGORIES = (nw.Boolean, nw.Categorical, nw.Enum)
 
 
 def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
     """A (rows, columns) float64 array and its column names.
 
-    Names come from a data frame, from a dict of columns or from ``names``; bare arrays are called x (one
-    column) or x0, x1...
+    Names come from a data frame, from a dict of columns or from ``names``; columns of an array are
+    called x (if there is one) or x0, x1...
 
     >>> read_inputs([[1, 2], [3, 4]])[1]
     ('x0', 'x1')
@@ -52,7 +53,7 @@ def read_inputs(x: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray,
 
 
 def categories_of(x: Any, names: Sequence[str]) -> tuple[str, ...]:
-    """Columns that the table itself says are categories: truth values, and category types.
+    """Those ``names`` whose columns of ``x`` are boolean or categorical.
 
     >>> categories_of({"age": [1, 0], "open": [True, False]}, ("age", "open"))
     ('open',)
@@ -76,12 +77,15 @@ def _is_truth(values: Any) -> bool:
 
 
 def is_named(x: Any) -> bool:
-    """Whether a table brings the names of its columns."""
+    """Whether a table has names for its columns."""
     return hasattr(x, "columns") or isinstance(x, Mapping)
 
 
 def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """A (rows, outputs) float64 array and the outputs' names."""
+    """A (rows, outputs) float64 array and the names of the outputs.
+
+    Names come from a data frame, a dict, a series or ``names``; otherwise they are y, or y0, y1...
+    """
     frame = _as_frame(y)
     if frame is not None:
         values, found = frame
@@ -106,7 +110,7 @@ def read_targets(y: Any, names: Sequence[str] | None = None) -> tuple[np.ndarray
 
 
 def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse tables whose rows cannot belong together."""
+    """Raise where ``x`` and ``y`` differ in their number of rows."""
     if len(x) != len(y):
         raise DataError(
             f"X has {len(x)} rows and y has {len(y)}: inconsistent numbers of samples; "
@@ -115,7 +119,7 @@ def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
-    """Refuse tables that cannot be fitted: lengths that differ, too few rows, a constant target."""
+    """Raise where a table cannot be fitted: lengths differ, fewer than 2 rows, a constant target."""
     check_lengths(x, y)
     if len(x) < 2:
         raise DataError(f"at least 2 rows are needed to fit, got n_samples = {len(x)}")
@@ -123,11 +127,13 @@ def check_rows(x: np.ndarray, y: np.ndarray, outputs: tuple[str, ...]) -> None:
         if np.ptp(column) == 0:
             raise DataError(
                 f"target {name!r} has no variance: every row is {column[0]:g}; "
-                "check that the right column was chosen"
+                "check that the right column was chosen",
+                name,
             )
 
 
 def _of_columns(table: Mapping) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Values and names of a dict of columns."""
     names = tuple(str(name) for name in table)
     _check_names(names, "the table")
     columns = [
@@ -161,33 +167,39 @@ def _as_frame(table: Any) -> tuple[np.ndarray, tuple[str, ...]] | None:
 
 
 def _column(column: nw.Series) -> np.ndarray:
-    """Numbers, truth values, and category types whose categories are numbers."""
+    """A numeric, boolean or categorical column as floats; categories must be numbers."""
     kind = column.dtype
     try:
         if kind.is_numeric() or kind in CATEGORIES:
             return column.cast(nw.Float64).to_numpy()
-    except Exception as error:  # each library has its own for texts that are no numbers
+    except Exception as error:  # each library has its own for text
         if kind.is_numeric() or kind == nw.Boolean:
             raise
-        raise _not_numbers(column) from error
-    raise _not_numbers(column)
+        raise not_numeric(column) from error
+    raise not_numeric(column)
 
 
-def _not_numbers(column: nw.Series) -> DataError:
+def not_numeric(column: nw.Series) -> DataError:
+    """The error for a column of a type that is not numeric."""
+    name = str(column.name)
     return DataError(
-        f"column {str(column.name)!r} holds {column.dtype}, not numbers; encode it (for instance as one "
-        "column of truth values for each category) or leave it out"
+        f"column {name!r} holds {column.dtype}, not numbers; encode it (for instance as one boolean "
+        "column for each category) or leave it out",
+        name,
     )
 
 
 def _check_names(names: tuple[str, ...], what: str) -> None:
+    """Raise where two columns of ``what`` have the same name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DataError(f"{what} has columns of the same name: {', '.join(twice)}; rename one")
+        raise DataError(
+            f"{what} has columns of the same name: {', '.join(twice)}; rename one", twice[0]
+        )
 
 
 def read_weights(weight: Any, rows: int) -> np.ndarray:
-    """One weight per row, 0 where a row does not count; every row has weight 1 where none are given.
+    """One weight per row; every row has weight 1 where ``weight`` is None.
 
     A row of weight w counts as w rows. Weights below 1e-12 of the largest count as 0.
 
@@ -198,7 +210,7 @@ def read_weights(weight: Any, rows: int) -> np.ndarray:
         return np.ones(rows)
     values = numbers(weight, "sample_weight").ravel()
     if values.shape != (rows,) or not np.all(np.isfinite(values) & (values >= 0)):
-        raise DataError(f"sample_weight must hold one number of 0 or above a row ({rows} rows)")
+        raise DataError(f"sample_weight must hold one number of 0 or above per row ({rows} rows)")
     largest = values.max(initial=0.0)
     if not largest:
         raise DataError("sample_weight is zero everywhere; at least 2 rows need a weight above 0")
@@ -213,7 +225,7 @@ def read_weights(weight: Any, rows: int) -> np.ndarray:
 
 
 def refuse_masked(values: Any, what: str) -> None:
-    """Refuse masked cells, which numpy would otherwise hand over with whatever lies under the mask."""
+    """Raise on masked cells, whose hidden values numpy would otherwise use; errors call them ``what``."""
     if not isinstance(values, np.ma.MaskedArray):
         if isinstance(values, list | tuple):
             for part in values:
@@ -230,18 +242,21 @@ def refuse_masked(values: Any, what: str) -> None:
         where = f" ({', '.join(listed[:5])}{', ...' if len(listed) > 5 else ''})"
     raise DataError(
         f"{what} has {int(masked.sum())} masked cell(s){where}; drop those rows, or fill them with "
-        "values that you stand for, such as x.filled(x.mean())"
+        "values that you choose, such as x.filled(x.mean())"
     )
 
 
 def numbers(values: Any, what: str) -> np.ndarray:
-    """A float64 array of what is given; anything but real numbers that are there is refused."""
+    """``values`` as a float64 array; text, dates, complex numbers and masked cells raise.
+
+    Errors call them ``what``.
+    """
     refuse_masked(values, what)
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise DataError(f"{what} is a sparse matrix; pass a dense one with {what}.toarray()")
     native = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(native, nw.Series):
-        # numbers that may be absent come as objects otherwise
+        # nullable numbers would become objects otherwise
         numeric = native.dtype.is_numeric() or native.dtype == nw.Boolean
         array = (native.cast(nw.Float64) if numeric else native).to_numpy()
     else:
@@ -258,12 +273,13 @@ def numbers(values: Any, what: str) -> np.ndarray:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        # scikit-learn's callers tell objects that are no numbers (TypeError) from text (ValueError)
+        # scikit-learn expects a TypeError for objects that are not numbers, a ValueError for text
         kind = NotNumbersError if isinstance(error, TypeError) else DataError
         raise kind(f"{what} must hold numbers only: {error}") from None
 
 
 def _check_finite(values: np.ndarray, names: tuple[str, ...]) -> None:
+    """Raise where a table is empty, or a value is NaN or infinite."""
     if values.shape[0] == 0 or values.shape[1] == 0:
         raise DataError(
             f"the table has {values.shape[0]} rows and {values.shape[1]} columns; "
@@ -280,4 +296,8 @@ def _check_finite(values: np.ndarray, names: tuple[str, ...]) -> None:
             for name, (nans, infs) in counts.items()
             if nans or infs
         )
-        raise DataError(f"the data must be finite, but {found}. Drop or fill those rows first")
+        wrong = [name for name, (nans, infs) in counts.items() if nans or infs]
+        raise DataError(
+            f"the data must be finite, but {found}. Drop or fill those rows first",
+            wrong[0] if len(wrong) == 1 else None,
+        )

@@ -1,7 +1,7 @@
-"""How a sequence lies in a row, so that rules, engines and draws need not know of time.
+"""How a row holds a sequence, so that rules, engines and draws need not know of time.
 
-A row holds the observed steps one after another, then what does not change along a sequence, then
-the share of steps that were observed. Step 0 is the last one observed, step 1 the first ahead.
+A row holds the observed steps one after another, then the static columns, then the fraction of steps
+that were observed. Step 0 is the last observed step, step 1 the first one ahead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prbnn.errors import KnowledgeError, nearest
 
 OBSERVED = "share of steps observed"
 
-# which steps ahead a rule speaks of: None is every one
+# the steps ahead that a rule is about: None is all of them
 At = int | str | Sequence[int] | None
 
 
@@ -34,9 +34,10 @@ def _is_step(step: object) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """Variables observed for ``history`` steps, and those to come for ``ahead`` steps.
+    """``variables`` observed for ``history`` steps, and ``outputs`` to predict for ``ahead`` steps.
 
-    ``ahead=0`` is one vector a sequence: outputs without steps.
+    `static` are the columns that do not change along a sequence. ``ahead=0`` is one output vector per
+    sequence.
 
     >>> flight = Layout(("altitude", "speed"), 2, ("weight",), ("altitude",), 3)
     >>> flight.inputs
@@ -60,7 +61,7 @@ class Layout:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of what is predicted, step by step."""
+        """Names of the outputs at each step, step by step."""
         steps = range(1, self.ahead + 1)
         named = tuple(f"{output}[{step}]" for step in steps for output in self.outputs)
         return named or self.outputs
@@ -82,7 +83,7 @@ class Layout:
         return tuple(int(step) for step in found)
 
     def positions(self, output: str | None, at: At = None) -> tuple[int, ...]:
-        """Where the chosen steps of an output are among the targets."""
+        """Positions among the targets of the steps ``at`` of an output (the only one if None)."""
         if output is None:
             if len(self.outputs) > 1:
                 raise KnowledgeError(
@@ -90,15 +91,18 @@ class Layout:
                 )
             output = self.outputs[0]
         if output not in self.outputs:
-            raise KnowledgeError(f"no output {output!r}{nearest(output, self.outputs)}")
+            raise KnowledgeError(
+                f"no output {output!r}{nearest(output, self.outputs)}", column=output
+            )
         place = self.outputs.index(output)
         return tuple((step - 1) * len(self.outputs) + place for step in self.steps(at))
 
     def observed(self, variable: str) -> tuple[int, ...]:
-        """Where a variable's observed steps are in a row, the oldest first."""
+        """Positions in a row of the observed steps of a variable, the oldest first."""
         if variable not in self.variables:
             raise KnowledgeError(
-                f"{variable!r} was not observed before; observed: {', '.join(self.variables)}"
+                f"{variable!r} was not observed before; observed: {', '.join(self.variables)}",
+                column=variable,
             )
         place = self.variables.index(variable)
         return tuple(step * len(self.variables) + place for step in range(self.history))

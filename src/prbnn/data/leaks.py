@@ -1,4 +1,4 @@
-"""Inputs that give the target away: a copy of it, in other units perhaps, that no new row will have."""
+"""Target leakage: inputs that are copies of the target, possibly in other units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import rankdata
 
-# share of the target's variance that a straight line through one column leaves unexplained
+# fraction of the target's variance that a linear fit to one column leaves unexplained
 COPY, NEARLY = 1e-6, 1e-3
 FEWEST_ROWS = 8
 
@@ -15,8 +15,10 @@ FEWEST_ROWS = 8
 def leaks(
     inputs: np.ndarray, names: Sequence[str], target: np.ndarray
 ) -> tuple[list[str], list[str], list[str]]:
-    """Columns that are the target up to a factor and a shift; those that nearly are, or rise and fall
-    with it row by row; and several that add up to it.
+    """Three lists of columns: copies of the target up to scale and shift; near copies; a sum.
+
+    Near copies are almost linear in the target, or have the same ranks. The third are columns of which
+    a weighted sum is the target. ``names`` are those of the columns of ``inputs``.
 
     >>> power = np.array([1.0, 3.0, 2.0, 5.0, 4.0, 9.0, 7.0, 8.0])
     >>> leaks(np.column_stack([1000 * power, power % 3]), ["watts", "sun"], power)
@@ -39,7 +41,7 @@ def leaks(
 
 
 def _together(inputs: np.ndarray, names: Sequence[str], target: np.ndarray) -> list[str]:
-    """Columns whose weighted sum is the target, where there is one."""
+    """Columns of which a weighted sum is the target; empty if there are none."""
     moving = np.ptp(inputs, axis=0) > 0
     scaled = (inputs[:, moving] - inputs[:, moving].mean(axis=0)) / inputs[:, moving].std(axis=0)
     centred = target - target.mean()

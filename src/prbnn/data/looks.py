@@ -1,4 +1,4 @@
-"""Columns that look like categories: for pictures and proposals only, never for what is examined."""
+"""Columns that look like categories: for plots and suggestions only, never for checks or proofs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ FEW_VALUES = 12
 
 
 def few_values(columns: Columns, index: int) -> np.ndarray | None:
-    """The values of a category, or of a number with two values or few whole ones; None for others.
+    """The values of the input at ``index`` if it is a category or looks like one, else None.
+
+    A number looks like a category if it has 2 values, or at most 12 values that are whole numbers.
 
     >>> rows = np.array([[0.0, 0.1], [1.0, 0.2], [0.0, 0.3], [1.0, 0.4]])
     >>> table = Columns(("flag", "x"), ("y",), rows, rows[:, :1])

@@ -1,9 +1,9 @@
-"""Between the user's units and the network's: shift and scale of every column, in float64."""
+"""Shift and scale of every column, between the user's units and the network's, in float64."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,8 +16,8 @@ ScalingKind = Literal["standard", "minmax", "none"]
 class Scaling:
     """``network value = (user value - shift) / scale`` for inputs and outputs.
 
-    `input_sd` and `output_sd` are the training columns' standard deviations: the natural size of a
-    violation, whatever scaling the network sees.
+    `input_sd` and `output_sd` are the standard deviations of the training columns, the unit of
+    violations whatever the ``kind`` of scaling.
     """
 
     input_shift: np.ndarray
@@ -37,28 +37,27 @@ class Scaling:
         )
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
-        """Inputs as the network sees them; computed in float64, returned in float32 or as asked."""
+        """Inputs ``x`` in network units, float64."""
         return (np.asarray(x, np.float64) - self.input_shift) / self.input_scale
 
     def outputs(self, y: np.ndarray) -> np.ndarray:
-        """Outputs as the network sees them."""
+        """Outputs ``y`` in network units, float64."""
         return (np.asarray(y, np.float64) - self.output_shift) / self.output_scale
 
     def restore(self, y: np.ndarray) -> np.ndarray:
-        """Network outputs back in the user's units."""
+        """Network outputs ``y`` in the user's units."""
         return np.asarray(y, np.float64) * self.output_scale + self.output_shift
 
 
 def scaling_of(
     x: np.ndarray, y: np.ndarray, kind: ScalingKind = "standard", weight: np.ndarray | None = None
 ) -> Scaling:
-    """Read a scaling off the training data; a row of weight 2 counts as two rows.
+    """The scaling of training data ``x`` and ``y``; a row of ``weight`` 2 counts as two rows.
 
     >>> scaling_of(np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])).input_shift
     array([1.])
     """
-    if kind not in ("standard", "minmax", "none"):
-        raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
+    _check_kind(kind)
     input_shift, input_scale, input_sd = _columns(x, kind, weight)
     output_shift, output_scale, output_sd = _columns(y, kind, weight)
     return Scaling(input_shift, input_scale, output_shift, output_scale, input_sd, output_sd, kind)
@@ -67,12 +66,12 @@ def scaling_of(
 def sequence_scaling(
     layout: Layout, x: np.ndarray, y: np.ndarray, kind: ScalingKind = "minmax"
 ) -> Scaling:
-    """One shift and scale a variable, the same at every step, observed or ahead.
+    """One shift and scale per variable, the same at every step, observed or ahead.
 
-    Steps that were not observed do not count; the share of observed steps stays as it is.
+    ``x`` and ``y`` have one sequence per row, as ``layout`` describes. Steps that were not observed do
+    not count; the fraction of observed steps is not scaled.
     """
-    if kind not in ("standard", "minmax", "none"):
-        raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
+    _check_kind(kind)
     seen, ahead = layout.history * len(layout.variables), layout.targets
     columns = np.array([*(name.rpartition("[")[0] for name in layout.inputs[:seen])])
     targets = np.array([name.rpartition("[")[0] if layout.ahead else name for name in ahead])
@@ -91,9 +90,15 @@ def sequence_scaling(
     return Scaling(inputs[0], inputs[1], outputs[0], outputs[1], inputs[2], outputs[2], kind)
 
 
+def _check_kind(kind: ScalingKind) -> None:
+    if kind not in get_args(ScalingKind):
+        raise ValueError(f"scaling must be 'standard', 'minmax' or 'none', got {kind!r}")
+
+
 def _columns(
     values: np.ndarray, kind: ScalingKind, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shift, scale and standard deviation of each column; scale and deviation of a constant are 1."""
     width = values.shape[1]
     mean = np.average(values, axis=0, weights=weight)
     spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weight))

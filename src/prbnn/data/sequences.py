@@ -1,4 +1,4 @@
-"""Sequences at the edge: arrays or a long table in, rows with a layout out."""
+"""Sequences from arrays or from a long table, turned into rows with a layout."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from prbnn.data.frames import numbers, refuse_masked
+from prbnn.data.frames import not_numeric, numbers, refuse_masked
 from prbnn.data.layout import Layout
 from prbnn.errors import DataError, nearest
 
 
 class Sequences(NamedTuple):
-    """Sequences side by side, in the user's units.
+    """Sequences of equal length, in the user's units.
 
-    `observed` is (sequences, steps, variables), filled up at the front where fewer steps were seen;
-    `seen` says how many were. `ahead` is (sequences, steps, outputs), or None where it is asked for.
+    - `names`: of the sequences
+    - `observed`: (sequences, steps, variables), padded at the front where fewer steps were seen
+    - `seen`: number of steps that were seen, per sequence
+    - `static`: (sequences, static columns)
+    - `ahead`: (sequences, steps, outputs), None where it is to be predicted
     """
 
     names: np.ndarray
@@ -27,13 +30,13 @@ class Sequences(NamedTuple):
     ahead: np.ndarray | None
 
     def rows(self) -> np.ndarray:
-        """One row a sequence, as a `Layout` describes it."""
+        """One row per sequence, as a `Layout` describes it."""
         count, steps = self.observed.shape[:2]
         flat = self.observed.reshape(count, -1)
         return np.concatenate([flat, self.static, self.seen[:, None] / steps], axis=1)
 
     def targets(self) -> np.ndarray:
-        """What came after, one row a sequence."""
+        """The steps ahead, one row per sequence."""
         assert self.ahead is not None
         return self.ahead.reshape(len(self.ahead), -1)
 
@@ -41,10 +44,11 @@ class Sequences(NamedTuple):
 def from_arrays(
     x: Any, y: Any = None, static: Any = None, seen: Any = None, history: int | None = None
 ) -> Sequences:
-    """(sequences, steps, variables) observed; (sequences, steps, outputs) or (sequences, outputs).
+    """Sequences from arrays.
 
-    ``seen`` is how many of the last steps of each sequence were observed; those before are ignored.
-    Sequences shorter than ``history`` are filled up at the front.
+    ``x`` is (sequences, steps, variables); ``y`` is (sequences, steps, outputs) or (sequences, outputs),
+    ``static`` (sequences, static columns). ``seen`` is how many of the last steps of each sequence were
+    observed; earlier ones are ignored. Sequences shorter than ``history`` are padded at the front.
     """
     observed = _array(x, "X", (3,))
     count, steps, _ = observed.shape
@@ -60,12 +64,12 @@ def from_arrays(
     within = whole and np.all((lengths >= 1) & (lengths <= min(steps, wide)))
     if lengths.shape != (count,) or not within:
         raise DataError(
-            f"seen must hold one whole number from 1 to {steps} a sequence ({count} sequences)"
+            f"seen must hold one whole number from 1 to {steps} per sequence ({count} sequences)"
         )
     lengths = lengths.astype(int)
     absent = np.arange(wide)[None, :] < (wide - lengths)[:, None]
     _refuse_gaps(observed, absent)
-    # what was not seen repeats the first step that was: the network skips it, pictures need not
+    # unseen steps repeat the first seen one: the network skips them, plots show a constant
     first = observed[np.arange(count), wide - lengths]
     observed = np.where(absent[..., None], first[:, None], observed)
     ahead = None if y is None else _array(y, "y", (2, 3))
@@ -75,6 +79,7 @@ def from_arrays(
 
 
 def _refuse_gaps(observed: np.ndarray, absent: np.ndarray) -> None:
+    """Raise on missing values in steps that are not ``absent`` (sequences, steps)."""
     wrong = np.any(~np.isfinite(observed) & ~absent[..., None], axis=(1, 2))
     if wrong.any():
         raise DataError(
@@ -101,13 +106,17 @@ def _static(static: Any, count: int) -> np.ndarray:
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != count or not np.all(np.isfinite(table)):
         raise DataError(
-            f"static must hold finite numbers, one row a sequence ({count}), got {table.shape}"
+            f"static must hold finite numbers, one row per sequence ({count}), got {table.shape}"
         )
     return table
 
 
-class Table(NamedTuple):
-    """How to read a long table: which columns are what, and how many steps lie before and ahead."""
+class LongTable(NamedTuple):
+    """How to read a table with one row per step.
+
+    `id` and `time` are the columns that name a sequence and order its steps, `variables`, `outputs` and
+    `static` lists of columns; `history` and `ahead` are the numbers of steps observed and to predict.
+    """
 
     id: str
     time: str
@@ -118,21 +127,22 @@ class Table(NamedTuple):
     ahead: int
 
 
-def from_table(frame: Any, how: Table, *, with_targets: bool) -> Sequences:
-    """The last ``history + ahead`` steps of each id (``history`` where nothing lies ahead).
+def from_table(frame: Any, how: LongTable, *, with_targets: bool) -> Sequences:
+    """The last ``history + ahead`` steps of each id in ``frame``; ``history`` without targets.
 
-    Ids with fewer steps than ``ahead`` and one are refused; fewer observed ones are no fault.
+    A sequence needs ``ahead + 1`` steps, others raise; it is padded where it has fewer than ``history``
+    observed ones.
     """
     table = nw.from_native(frame, eager_only=True)
     outputs = how.outputs if with_targets else ()
     used = dict.fromkeys((*how.variables, *outputs, *how.static))
     for name in (how.id, how.time, *used):
         if name not in table.columns:
-            raise DataError(f"no column {name!r}{nearest(name, table.columns)}")
+            raise DataError(f"no column {name!r}{nearest(name, table.columns)}", name)
     for name in (how.id, how.time):
         absent = int(table[name].null_count()) + int(_is_nan(table[name]).sum())
         if absent:
-            raise DataError(f"column {name!r} has {absent} missing value(s); drop those rows")
+            raise DataError(f"column {name!r} has {absent} missing value(s); drop those rows", name)
     ids = table[how.id].to_numpy()
     ids = ids.astype(str) if ids.dtype.kind not in "iuf" else ids
     order = np.lexsort((table[how.time].to_numpy(), ids))
@@ -175,12 +185,12 @@ def _is_nan(column: nw.Series) -> np.ndarray:
 def _column(table: Any, name: str) -> np.ndarray:
     column = table[name]
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-        raise DataError(
-            f"column {name!r} holds {column.dtype}, not numbers; encode it or leave it out"
-        )
+        raise not_numeric(column)
     values = column.cast(nw.Float64).to_numpy()
     if not np.all(np.isfinite(values)):
-        raise DataError(f"column {name!r} has {int(np.sum(~np.isfinite(values)))} missing value(s)")
+        raise DataError(
+            f"column {name!r} has {int(np.sum(~np.isfinite(values)))} missing value(s)", name
+        )
     return values
 
 
@@ -192,7 +202,8 @@ def _constant(
     if len(moves):
         owner = str(names[np.searchsorted(starts, moves[0], side="right") - 1])
         raise DataError(
-            f"static column {name!r} changes along sequence {owner!r}; make it one of variables"
+            f"static column {name!r} changes along sequence {owner!r}; make it one of variables",
+            name,
         )
     return first
 
@@ -201,10 +212,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
-def names_of(names: Any) -> tuple[str, ...] | None:
-    """Names as given, in whatever holds them; None where there are none.
+def given_names(names: Any) -> tuple[str, ...] | None:
+    """Names from a list, array or index as a tuple of texts; None where there are none.
 
-    >>> names_of(["a", "b"]), names_of(None)
+    >>> given_names(["a", "b"]), given_names(None)
     (('a', 'b'), None)
     """
     return None if names is None else tuple(map(str, names)) or None
@@ -216,15 +227,18 @@ def layout_of(
     outputs: Sequence[str] | None = None,
     static: Sequence[str] | None = None,
 ) -> Layout:
-    """Names for what has none: x0, x1 ...; outputs that are as many as the variables share theirs."""
+    """The layout of ``data``; what has no names is called x0, x1, ..., y0, ..., s0, ...
+
+    Outputs at steps ahead have the names of the variables where there are as many.
+    """
     width = data.observed.shape[2]
-    names = names_of(variables) or tuple(f"x{k}" for k in range(width))
+    names = given_names(variables) or tuple(f"x{k}" for k in range(width))
     assert data.ahead is not None
     steps = data.ahead.shape[1] if data.ahead.ndim == 3 else 0
     count = data.ahead.shape[-1]
     shared = names if steps and count == width else tuple(f"y{k}" for k in range(count))
-    wanted = names_of(outputs) or shared
-    fixed = names_of(static) or tuple(f"s{k}" for k in range(data.static.shape[1]))
+    wanted = given_names(outputs) or shared
+    fixed = given_names(static) or tuple(f"s{k}" for k in range(data.static.shape[1]))
     for what, given, need in (
         ("variables", names, width),
         ("outputs", wanted, count),

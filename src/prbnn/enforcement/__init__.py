@@ -1,1 +1,1 @@
-"""How a measured violation becomes pressure on the posterior."""
+"""How a measured violation becomes pressure on the posterior, one file per law."""

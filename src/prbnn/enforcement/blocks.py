@@ -1,12 +1,12 @@
-"""Duals of samplers: held while a block of steps is drawn, moved by what the block's draws show.
+"""Newton's method for the duals of samplers, from the draws of a block of steps.
 
 Chains draw from ``base density * exp(dual . f / tempering)``, so the mean of f answers a dual at the rate
 ``Cov f / tempering``, and the dual that meets ``E f = bound`` is found by Newton's method:
 
 - *far* from the bound, each rule takes the largest step that its own draws support. A mean moves by a
-  few standard deviations per block, and by more where it has followed so far. A mean violation, which
-  falls as dual^-2 since violations are about exponential, is brought down by that law. A probability
-  moves along its log odds, exactly.
+  few standard deviations per block, and by more where it has followed so far. Violations are about
+  exponential, so a mean violation falls as dual^-2, and its step follows from that. A probability moves
+  along its log odds, exactly.
 - *near* it, all rules take one joint Newton step with covariances averaged over blocks, shortened as
   2 / (3 + blocks near it): the noise of single blocks averages out (Robbins and Monro, 1951).
 """
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# draws at the start of a block still belong to the dual before it
+# the fraction of a block at its start whose draws still belong to the dual before it
 DISCARDED = 0.25
 # the most that the first block moves a mean, in standard deviations; twice as much, up to FURTHEST, after
 # each block whose mean moved by at least FOLLOWED of what was expected, and half as much otherwise
@@ -36,12 +36,12 @@ TINY = 1e-10
 
 
 class Block(NamedTuple):
-    """The draws of the block so far, and what earlier blocks left.
+    """The draws of the block so far, and the record of earlier blocks.
 
     - `covariance`: of f, over blocks
-    - `near`: blocks that each rule has spent near its bound
+    - `near`: how many blocks each rule has been near its bound
     - `reach`: by how many standard deviations the next block may move a mean
-    - `mean`, `expected`: of f in the last block, and where it should be after this one
+    - `mean`, `expected`: mean of f in the last block, and where it should be after this one
     """
 
     f: Float[Array, "steps chains rules"]
@@ -84,7 +84,8 @@ def newton(
 ) -> tuple[Float[Array, " rules"], Block]:
     """The change of each dual after a whole block, and the block's record carried on.
 
-    A rule for which ``settles`` is false stays far: what is measured of it is not yet what counts.
+    Rules whose entry of ``active`` is 0 do not move. A rule for which ``settles`` is false counts as far
+    from its bound: what is measured of it is a surrogate.
     """
     late = block.f[int(DISCARDED * block.f.shape[0]) :].reshape(-1, dual.size)
     mean = jnp.mean(late, axis=0)
@@ -106,7 +107,7 @@ def newton(
 
 
 def _reach(block: Block, mean: Float[Array, " rules"]) -> Float[Array, " rules"]:
-    """How far the next block may go, by how well the means have followed the last change."""
+    """The next block's `reach`, by how well the means have followed the last change."""
     wanted = block.expected - block.mean
     followed = (mean - block.mean) * jnp.sign(wanted) >= FOLLOWED * jnp.abs(wanted)
     reach = jnp.clip(jnp.where(followed, 2.0, 0.5) * block.reach, REACH, FURTHEST)
@@ -154,9 +155,10 @@ def _least_variance(
 ) -> Float[Array, " rules"]:
     """The variance of f where its rule is just met, as far as it is known beforehand.
 
-    Few draws, or none, break a rule that is nearly kept, so a block often finds less: steps by that
-    would be too long, and longest when no draw breaks it. A frequency of p has the variance p (1 - p);
-    violations that are exponential have twice their mean over their rate, dual / tempering.
+    Few draws, or none, break a rule that is nearly met, so the variance in a block is often smaller. A
+    Newton step by that variance would be too long, and longest when no draw breaks the rule. A frequency
+    of p has the variance p (1 - p); violations that are exponential with the rate dual / tempering have
+    twice their mean over that rate.
     """
     chance = jnp.clip(-bound, 0.0, 1.0)
     violation = 2 * jnp.abs(bound) * tempering / jnp.maximum(dual, TINY)

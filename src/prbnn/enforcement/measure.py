@@ -1,4 +1,4 @@
-"""Measuring: one drawn function's scores become one number a rule, by the rule's strength."""
+"""Measuring: one drawn function's scores become one number per rule, by the rule's strength."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from prbnn.enforcement.strength_table import PROBABILITY
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.families import each_rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
@@ -16,12 +17,13 @@ from prbnn.rules.strengths import Kind
 
 
 class Measured(NamedTuple):
-    """What one drawn function does to each rule, in the rule's unit.
+    """What is measured of one drawn function and each rule, in the rule's unit.
 
-    `f` is what pressure multiplies, higher is better; `broken` is the strict verdict: 1 where the
-    function breaks the rule at some point (a share of points for ``probably(of="points")``);
-    `depth` is how far outside it is there. `heat` is by how much it breaks the rule at each point,
-    where the worst ones are tried.
+    - `f`: what pressure multiplies; higher is better
+    - `broken`: the strict verdict, 1 where the function breaks the rule at some point (the fraction of
+      points where it does, for ``probably(of="points")``)
+    - `depth`: how far outside the rule the function is there
+    - `heat`: by how much it breaks the rule at each point, where the worst points are evaluated
     """
 
     f: Float[Array, " rules"]
@@ -39,17 +41,17 @@ def measure(
     inside: float = 0.0,
     worst: Int[Array, "groups worst"] | None = None,
 ) -> Measured:
-    """Score one drawn function on (a block of) each rule's points.
+    """Score one drawn function, ``network``, on ``width`` of each rule's points from ``start`` on.
 
-    Where the ``worst`` points are known, hard rules without a tolerance are tried there too.
+    Where the ``worst`` points are known, hard rules without a tolerance are evaluated there, too.
 
     - soft, hard: f = mean of min(0, score)
-      (``inside`` asks hard rules without a tolerance to stay so far inside their limit)
+      (hard rules without a tolerance must stay by ``inside`` inside their limit)
     - on average: f = mean of score
     - probable: f = -mean of sigmoid(-score / softness), over the worst point of the function or
       over all points; an indicator has no gradient, so this surrogate moves the weights.
       ``softness`` is one number, or one per rule; 0 is the indicator itself, for engines that
-      need no slope
+      need no gradient
     """
     widths = jnp.broadcast_to(jnp.asarray(softness, float), knowledge.count)
 
@@ -61,7 +63,7 @@ def measure(
             heat = (
                 jnp.maximum(-jnp.min(short, axis=1), 0) if kind == Kind.HARD else jnp.zeros(width)
             )
-        if kind.startswith("probable"):
+        if kind in PROBABILITY:
             axis = None if kind == Kind.FUNCTIONS else 1
             counted, strict = jnp.min(score, axis), breaks(lowest(found, axis), CHECK_TOLERANCE)
             broken = jnp.mean(strict.astype(score.dtype))

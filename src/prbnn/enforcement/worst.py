@@ -1,9 +1,9 @@
-"""The points where drawn functions break hard rules most: a step tries them beside its own block.
+"""The points where drawn functions break hard rules most: a step evaluates them beside its own block.
 
-Over several inputs such places are rare. Blocks of points that take turns meet one now and then, so
-pressure comes in bursts, which move the weights about and mend little. Half of a step's points are
-therefore the worst that are known, of each rule its share: after a step, a point of its block takes the
-place of one that is broken less, and after every chunk of steps those of a large part of the pool do.
+Over several inputs such points are rare. Blocks of points that take turns contain one now and then, so
+pressure would come in bursts, which move the weights about and fix little. Half of a step's points are
+therefore the worst points known, an equal part for each rule. After a step, a point of its block replaces
+a known one that is broken less; after every chunk of steps, points of a large part of the pool do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.families import Group
 
-# a pool is wide that has more than so many blocks of points
+# a pool with more than this many blocks of points is wide
 WIDE = 16
 
 
@@ -30,7 +30,7 @@ def worst_width(knowledge: BoundKnowledge | None, width: int) -> int:
 
 
 def first_worst(knowledge: BoundKnowledge | None, width: int) -> Int[Array, "groups worst"]:
-    """Positions in each pool before anything is known."""
+    """Positions of ``width`` points in each pool before anything is known."""
     groups = 0 if knowledge is None else knowledge.regions
     return jnp.broadcast_to(jnp.arange(width), (groups, width))
 
@@ -41,9 +41,10 @@ def kept_worst(
     start: Array,
     heat: Float[Array, "rules points"],
 ) -> Int[Array, "groups worst"]:
-    """The worst of those known and of a block, after a step has tried both.
+    """The worst points of those known and of a block, after a step has evaluated both.
 
-    ``heat`` is of the block's points, which begin at ``start`` of the pool, and then of the known ones.
+    ``heat`` is by how much each rule is broken at the block's points, which begin at ``start`` of the
+    pool, and then at the ``worst`` points known.
     """
     width = worst.shape[1]
     size = heat.shape[1] - width
@@ -52,7 +53,7 @@ def kept_worst(
     for number, group in enumerate(knowledge.groups):
         for place, part in _parts(group, knowledge, width):
             known = worst[number, part]
-            # a point that is known already may not come in twice
+            # a point that is known already must not come in twice
             fresh = jnp.where(jnp.isin(block, known), -1.0, heat[place, :size])
             places = jnp.concatenate([known, block])
             both = jnp.concatenate([heat[place, size:][part], fresh])
@@ -77,7 +78,8 @@ def _kept_of_group(
 ) -> Int[Array, " worst"]:
     """The same of one group of a family, whose rules are many: equal parts, all at once.
 
-    Where there are more rules than points, several share a part, and the one that is broken most counts.
+    Where there are more rules than points, several rules have a part together, and the one that is broken
+    most counts.
     """
     width, rules = worst.shape[0], heat.shape[0]
     owners = min(rules, width)
@@ -99,7 +101,7 @@ def _kept_of_group(
 
 
 def _parts(group: Group, knowledge: BoundKnowledge, width: int) -> Iterator[tuple[int, slice]]:
-    """Each rule of a group that has such points, and which of the group's they are."""
+    """Each rule of a group that has worst points, and which of the group's points these are."""
     rules = [place for place in group.places if knowledge.has_worst(place)]
     for number, place in enumerate(rules):
         yield place, slice(width * number // len(rules), width * (number + 1) // len(rules))

@@ -11,58 +11,29 @@ from sklearn.base import ClassifierMixin
 
 from prbnn.data.frames import read_weights, refuse_masked
 from prbnn.errors import DataError, KnowledgeError, nearest
-from prbnn.estimators.estimator import Estimator, one_column
+from prbnn.estimators.arguments import one_column
+from prbnn.estimators.estimator import Estimator
+from prbnn.estimators.parameters import documented
 from prbnn.model.likelihoods import Bernoulli, Categorical
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule, named
+from prbnn.saving.saved_model import SavedModel
 
 
+@documented(
+    parameters={
+        "knowledge": "list of rules on probabilities, in the units and column names of the data",
+        "scaling": 'of the inputs: "minmax", "standard" or "none"',
+    },
+    attributes={"classes_": "the labels, sorted; columns of probabilities are in this order"},
+)
 class PRBNNClassifier(ClassifierMixin, Estimator):
     """A Bayesian neural network for classes, whose probabilities obey the knowledge it is given.
 
-    Rules speak of the probability of a class, named by its label: ``AtMost(0.2, of="late")``. Two
-    classes share one probability, that of ``classes_[1]``; a rule need not name it.
+    A rule is on the probability of a class, named by its label: ``AtMost(0.2, of="late")``. Two
+    classes have one probability, that of ``classes_[1]``; a rule need not name it.
 
-    Parameters
-    ----------
-    network : declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None
-    knowledge : list of rules on probabilities, in the units and column names of the data
-    inference : "bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts", or an engine with
-        its options
-    prior : prior over weights; Normal(0, 1) if None
-    tempering : weight of the KL term; "auto" chooses it by held-out score
-    scaling : of the inputs: "minmax", "standard" or "none"
-    steps : training budget; the engine's own if None
-    batch_size : rows a step; None uses all rows, or 1,024 where there are more than 4,096
-    points : at how many points of its region a rule is tried a step
-    rejection : share of drawn functions that may break a hard rule and be rejected; less of it
-        means more pressure and narrower bands; the engine's own if None
-    draws : how many functions are stored
-    prove : True stores only draws that are proved to obey the hard rules on the sets that certificate_
-        names (at training rows, for columns that a rule does not name), and trains on with
-        counterexamples where most are not; a number is the seconds it may take
-    enforce : "training", or "construction" to build hard limits and shapes into the network, which
-        then obeys them whatever its weights are; rules that cannot be built raise
-    categories : columns that take only the values seen in the data; truth values and category types of
-        a data frame need not be named. Every other column is a number: rules are tried and proved
-        between its values, too
-    random_state : seed
-    verbose : True shows progress; None shows it in a terminal
-
-    Attributes
-    ----------
-    classes_ : the labels, sorted; columns of probabilities are in this order
-    posterior_ : stored draws; every one obeys the rules that are hard without a tolerance, at all
-        points checked, unless result_ says that acceptance is too low
-    raw_posterior_ : draws before any was rejected
-    acceptance_ : share of raw draws that obey every hard rule
-    knowledge_report_ : table of the rules
-    audit_ : training rows that break a rule by more than noise explains
-    result_ : how the fit ended
-    certificate_ : what was proved of the stored draws; None unless ``prove``
-    history_ : how the objective, the violations and the duals moved in training
-    settings_ : the parameters as they were, what stood for None, and the seed
-    solution_, tempering_, output_names_, n_features_in_, feature_names_in_ : the rest of the record
+    {parameters and attributes}
 
     >>> import numpy as np
     >>> from prbnn import MLP, Increasing, PRBNNClassifier
@@ -81,9 +52,9 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     classes_: np.ndarray
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows of ``X`` and their labels; every mistake is told before training.
+        """Fit to rows of ``X`` and their labels ``y``; invalid input raises before training.
 
-        A row of no weight is no row, and a class that has no other is no class.
+        Rows with ``sample_weight`` 0 are left out, and so are classes that have no other rows.
         """
         labels = _labels(one_column(y))
         classes = _classes(labels, sample_weight)
@@ -94,8 +65,13 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
         likelihood = Bernoulli() if two else Categorical()
         self._learn(X, targets, sample_weight, likelihood, outputs)
         self.classes_ = classes
-        self._warn_unless_converged()
+        self._warn()
         return self
+
+    def _restore(self, saved: SavedModel) -> None:
+        super()._restore(saved)
+        assert saved.classes is not None, "labels of the classes are missing"
+        self.classes_ = saved.classes
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -110,8 +86,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
     def predict_all(self, X: Any) -> Prediction:
         """Probabilities and their uncertainty, (rows, classes).
 
-        `epistemic` is the standard deviation of a probability over stored draws: what more data
-        would lessen. `aleatoric` is that of a class given its probability, sqrt(p (1 - p)).
+        `epistemic` is the standard deviation of a probability over stored draws, which more data
+        would reduce. `aleatoric` is that of a class given its probability, sqrt(p (1 - p)).
         """
         rows = self._read(X)
         found = self.posterior_.predict(rows)
@@ -130,7 +106,10 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
         return probability if len(self.classes_) > 2 else _with_first(probability)
 
     def sample(self, X: Any, random_state: int = 0) -> np.ndarray:
-        """New labels (draws, rows), each drawn with its draw's probabilities."""
+        """New labels (draws, rows), drawn with the probabilities of each stored draw.
+
+        ``random_state`` is the seed.
+        """
         rows = self._read(X)
         chosen = self.posterior_.samples(rows, random_state)
         chosen = chosen if len(self.classes_) > 2 else _with_first(chosen)
@@ -138,22 +117,22 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
 
 
 def _with_first(second: np.ndarray) -> np.ndarray:
-    """Both of two classes, from the one that is modelled."""
+    """Probabilities of both classes, from that of the ``second``."""
     return np.concatenate([1 - second, second], axis=-1)
 
 
 def _labels(y: Any) -> np.ndarray:
-    """One label a row, whatever library holds them."""
+    """The labels ``y`` as an array with one per row; missing, mixed or continuous values raise."""
     refuse_masked(y, "y")
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         _refuse_absent(series.null_count())
         y = series.to_numpy()
-    # as they are: numpy would turn a list of numbers and text into text
+    # as objects: numpy would turn a list of numbers and text into text
     labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     if labels.ndim != 1:
         raise DataError(
-            f"y must hold one label a row, got shape {labels.shape}; fit one classifier a target, or "
+            f"y must hold one label per row, got shape {labels.shape}; fit one classifier per target, or "
             "wrap this one in sklearn.multioutput.MultiOutputClassifier"
         )
     values = labels.tolist()
@@ -185,12 +164,14 @@ def _refuse_continuous(labels: np.ndarray) -> None:
 
 
 def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
-    """The sorted labels of the rows that count."""
+    """The sorted labels of the rows with a weight above 0; fewer than two raise."""
     weight = read_weights(sample_weight, len(labels)) if len(labels) else np.ones(0)
     classes = np.unique(labels[weight > 0])
     if len(classes) < 2:
         only = (
-            f"every row that counts is {str(classes[0])!r}" if len(classes) else "there are no rows"
+            f"every row with a weight is {str(classes[0])!r}"
+            if len(classes)
+            else "there are no rows"
         )
         raise DataError(
             f"a classifier needs at least two classes in y, got {len(classes)} class: {only}; check "
@@ -202,7 +183,10 @@ def _classes(labels: np.ndarray, sample_weight: Any) -> np.ndarray:
 def _check_subjects(
     knowledge: Sequence[Rule] | None, classes: np.ndarray, outputs: list[str]
 ) -> None:
-    """A label that is no output would otherwise be read as a formula, and ``"0"`` as a number."""
+    """Raise where the subject of a rule is a label that is not an output.
+
+    It would otherwise be read as a formula, and ``"0"`` as a number.
+    """
     for rule in named(() if knowledge is None else knowledge):
         subject = rule.of
         if not isinstance(subject, str) or subject in outputs:
@@ -210,9 +194,10 @@ def _check_subjects(
         if len(classes) == 2 and subject == str(classes[0]):
             raise KnowledgeError(
                 f"rule {rule.label!r}: of two classes, the probability of {outputs[0]!r} is the one "
-                f"output; state the rule for it, or write of='1 - `{outputs[0]}`'"
+                f"output; state the rule for it, or write of='1 - `{outputs[0]}`'",
+                rule.label,
             )
         if subject.strip().replace(".", "", 1).lstrip("-").isdigit():
             raise KnowledgeError(
-                f"rule {rule.label!r}: no class {subject!r}{nearest(subject, outputs)}"
+                f"rule {rule.label!r}: no class {subject!r}{nearest(subject, outputs)}", rule.label
             )

@@ -1,52 +1,49 @@
-"""What estimators share: parameters, one way to fit, draws kept by the rules, tables read again."""
+"""The base class of the estimators: parameters, one way to fit, stored draws, files."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from prbnn.assessment.audit import Audit, audit_of, audit_of_labels
-from prbnn.assessment.knowledge_report import knowledge_report, meets
 from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import ROWS, certify
+from prbnn.data.columns import Columns
 from prbnn.data.frames import is_named, read_inputs, read_weights
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import ScalingKind
-from prbnn.errors import DataError, DivergedError, InfeasibleError
-from prbnn.fitting.fit import train
-from prbnn.fitting.prepare import Enforce, Settings, Task, check_count, engine_of, prepare
+from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleError, ModelFileError
+from prbnn.estimators.arguments import check_feature_names, seed_of
+from prbnn.estimators.storing import stored_draws
+from prbnn.fitting.prepare import Enforce, Settings, check_count, engine_of, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
-from prbnn.fitting.result import Proof, Result, Solution
+from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import choose_tempering
+from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
-from prbnn.model.construction.built import built_in
-from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Noise
+from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
-from prbnn.posterior.draws import Check, Posterior
 from prbnn.rules.base import Rule
-from prbnn.rules.strengths import Kind
-from prbnn.saving.writing import content_of
+from prbnn.saving.saved_model import SavedModel
+from prbnn.saving.writing import bytes_of
 from prbnn.system.disk import write_whole
-
-LEAST_ACCEPTANCE = 0.02
-# how many more draws are tried than the acceptance says are needed
-SPARE = 1.2
 
 
 class Estimator(BaseEstimator):
-    """The part of an estimator that does not ask what its targets are.
+    """The part of an estimator that is the same for numbers, classes and sequences.
 
-    An estimator turns targets into numbers and names a likelihood; `_learn` does the rest.
+    A subclass turns targets into numbers and chooses a likelihood; `_learn` does the rest.
     """
 
     def __init__(
@@ -87,15 +84,15 @@ class Estimator(BaseEstimator):
         self.verbose = verbose
 
     _audit: Audit | None = None
-    # numbers of the rows that count, where some have no weight
+    # numbers of the rows with a weight above 0, where some have weight 0
     _counted: np.ndarray | None = None
 
     def _defaults(self) -> dict[str, Any]:
-        """What stands for parameters that are None."""
+        """What is used for parameters that are None."""
         return {"network": MLP(), "inference": "bbb", "prior": Normal()}
 
     def _budget(self, rows: int) -> int | None:
-        """How many steps to train for; None is the engine's own."""
+        """Number of training steps for ``rows`` rows; None is the default of the engine."""
         return self.steps
 
     def _learn(
@@ -107,8 +104,12 @@ class Estimator(BaseEstimator):
         outputs: Sequence[str] | None,
         layout: Layout | None = None,
     ) -> Task:
-        """Fit and keep the record; every mistake in data or rules is told before training."""
-        seed = _seed(self.random_state)
+        """Fit, and set the attributes that all estimators share; returns the task that was trained.
+
+        Invalid data, rules or parameters raise before training. ``targets`` are numbers, ``outputs`` the
+        names of their columns; ``layout`` describes the rows of ``X`` where they are sequences.
+        """
+        seed = seed_of(self.random_state)
         automatic = isinstance(self.tempering, str)
         if automatic and self.tempering != "auto":
             raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
@@ -149,7 +150,7 @@ class Estimator(BaseEstimator):
                 task,
                 self._budget(len(task.columns.rows)),
                 batch_size=self.batch_size,
-                # sequences cost more to check, and their networks more to keep
+                # sequences cost more to check, and their networks more memory
                 draws=None if layout is None or not task.engine.endless else max(200, self.draws),
                 progress=report.update,
                 seed=seed,
@@ -168,8 +169,8 @@ class Estimator(BaseEstimator):
                     stage=report.stage,
                 )
             report.stage("checking draws")
-            self._keep(solution)
-            self._columns(X, task)
+            self._store(solution)
+            self._store_columns(task.columns, from_frame=is_named(X))
         self.settings_ = settings
         self._audit, self._counted = None, None
         if sample_weight is not None:
@@ -179,12 +180,12 @@ class Estimator(BaseEstimator):
 
     @property
     def audit_(self) -> Audit:
-        """Training rows that break a rule by more than noise explains (computed when asked for).
+        """Training rows that break a rule by more than noise explains (computed on first access).
 
-        By the noise that was stated, or one estimated before training; rows count from 0.
+        The noise is the one that was stated, or else estimated from the rows; rows count from 0.
         """
         if not hasattr(self, "solution_"):
-            raise AttributeError("audit_ is there after fit")
+            raise AttributeError("audit_ is available after fit")
         if self._audit is None:
             rules, likelihood = self.solution_.rules, self.posterior_.likelihood
             if isinstance(likelihood, Bernoulli | Categorical):
@@ -201,7 +202,7 @@ class Estimator(BaseEstimator):
         return self._audit
 
     def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
-        """Parameters as they are now: a user may set others after the fit."""
+        """A copy of the parameters, since a user may set others after the fit."""
         given, usual = self.get_params(deep=False), self._defaults()
         if isinstance(self.knowledge, list):
             given["knowledge"] = list(self.knowledge)
@@ -211,139 +212,96 @@ class Estimator(BaseEstimator):
         )
         return Settings(given, network, engine_of(inference), likelihood, prior, seed)
 
-    def _keep(self, solution: Solution) -> None:
-        """Condition the draws, write the report, and raise or warn where the fit failed."""
+    def _store(self, solution: Solution) -> None:
+        """Raise where the fit failed; otherwise store draws that obey, and the report on the rules."""
         if solution.result.status == "diverged":
             raise DivergedError(str(solution.result), solution)
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
-        # a stated tolerance speaks of the mean violation; without one, a rule is for every draw
-        raw = solution.posterior
-        met = built_in(raw.network)
-        places = [
-            place
-            for place, rule in enumerate(solution.rules)
-            if rule.strength.kind == Kind.HARD and rule.label not in met
-        ]
-        hard = [solution.rules[place] for place in places]
-        check = raw.check(solution.rules)
-        proof = solution.proof
-        if proof is None:
-            kept, self.acceptance_ = raw.condition(hard, checked=check.of(places))
-            stored, result = self._stored(solution, kept, hard)
-        else:
-            self.acceptance_ = proof.acceptance
-            stored, result = _proved(solution, proof, self.draws)
-        self.certificate_ = None if proof is None else proof.certificate
-        result = result or _missed_when_checked(solution, check)
-        if solution.result.status == "interrupted" and result is not None:
-            # that it was cut short explains the rest
-            message = f"{solution.result.message}; {result.message}"
-            result = replace(solution.result, message=message, rules=result.rules)
-        self.solution_, self.result_ = solution, result or solution.result
-        self.raw_posterior_, self.posterior_ = raw, stored
+        stored = stored_draws(solution, self.draws)
+        self.solution_, self.result_ = solution, stored.result
+        self.raw_posterior_, self.posterior_ = solution.posterior, stored.posterior
+        self.acceptance_, self.knowledge_report_ = stored.acceptance, stored.report
+        self.certificate_ = None if solution.proof is None else solution.proof.certificate
         self.tempering_, self.history_ = solution.tempering, solution.history
-        self.knowledge_report_ = knowledge_report(
-            solution.rules,
-            solution,
-            check,
-            stored,
-            check if len(stored) == len(raw) and not hard else stored.check(solution.rules),
-            self.acceptance_,
-            self.result_,
-        )
 
-    def _stored(
-        self, solution: Solution, kept: Posterior, rules: list[Rule]
-    ) -> tuple[Posterior, Result | None]:
-        """Draw and reject until enough draws are stored; too low an acceptance is said, not hidden."""
-        if self.acceptance_ < LEAST_ACCEPTANCE:
-            message = (
-                f"only {self.acceptance_:.1%} of drawn functions obey every hard rule; give more "
-                "steps, or loosen the rules that the report shows broken most"
-            )
-            often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
-            names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
-            names = tuple(dict.fromkeys((*solution.result.rules, *names)))
-            return (kept if len(kept) else solution.posterior), Result(
-                "acceptance too low", message, names
-            )
-        if not solution.fitted.endless:
-            few = min(self.draws, len(kept))
-            return kept.take(np.arange(few) * len(kept) // few), None
-        batch = len(solution.posterior)
-        # twice what the acceptance suggests is more than luck can use up
-        rounds = 2 + int(2 * self.draws / (batch * self.acceptance_))
-        for number in range(1, rounds):
-            if len(kept) >= self.draws:
-                break
-            fresh = solution.more(batch, number)
-            start = 0
-            while start < batch and len(kept) < self.draws:
-                # trying a draw takes longer than drawing it: no more than are likely to be needed
-                end = start + int(SPARE * (self.draws - len(kept)) / self.acceptance_) + 1
-                kept = kept.joined(
-                    fresh.take(np.arange(start, min(end, batch))).condition(rules)[0]
-                )
-                start = end
-        return kept.take(np.arange(min(self.draws, len(kept)))), None
+    def _store_columns(self, columns: Columns, *, from_frame: bool) -> None:
+        """Set scikit-learn's attributes; ``from_frame`` says whether the inputs had names."""
+        self.n_features_in_ = len(columns.inputs)
+        self.output_names_ = columns.outputs
+        if from_frame:
+            self.feature_names_in_ = np.array(columns.inputs, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def certify(
         self, seconds: float = 60.0, *, rows: int | None = ROWS, raw: bool = False
     ) -> Certificate:
         """Decide for each rule and stored draw whether the rule holds on the set that `region` names.
 
-        Proved, refuted with a counterexample, or undecided; see `prbnn.certify.certify`. With
-        ``raw=True`` the draws are those of the posterior before any was rejected, and
-        `RuleCertificate.chance_of_breaking` then bounds the chance that a drawn function breaks a rule.
+        Each is proved, refuted with a counterexample, or undecided after ``seconds``; ``rows`` is the
+        number of training rows at which columns that a rule does not name are held (None is all of
+        them), see `prbnn.certify.certify`. With ``raw=True`` the draws are those before any was rejected,
+        and `RuleCertificate.chance_of_breaking` then bounds the probability that a drawn function breaks
+        a rule.
         """
         check_is_fitted(self, "posterior_")
         draws = self.raw_posterior_ if raw else self.posterior_
         return certify(draws, list(self.solution_.rules), seconds, rows=rows)
 
     def save(self, path: str | os.PathLike, *, data: bool = True) -> None:
-        """Write the fitted model to one file, for `prbnn.load`.
+        """Write the fitted model to the file ``path``, for `prbnn.load`.
 
-        Training rows are in it, since rules are checked between them; ``data=False`` leaves them out.
+        The file holds the training rows, since rules are checked between them; ``data=False`` leaves
+        them out.
         """
         check_is_fitted(self, "settings_")
         write_whole(path, content_of(self, data=data))
 
-    def _warn_unless_converged(self) -> None:
-        """Say where the fit was called that it did not end as it should."""
+    def _saved(self) -> SavedModel:
+        """What a file keeps of the fitted estimator."""
+        return SavedModel(
+            estimator=type(self).__name__,
+            settings=self.settings_,
+            posterior=self.posterior_,
+            raw_posterior=self.raw_posterior_,
+            solution=self.solution_,
+            result=self.result_,
+            acceptance=self.acceptance_,
+            tempering=self.tempering_,
+            tempering_choice=self.tempering_choice_,
+            knowledge_report=self.knowledge_report_,
+            certificate=self.certificate_,
+            audit=self.audit_,
+            from_frame=hasattr(self, "feature_names_in_"),
+            noise=getattr(self, "noise_", None),
+            classes=getattr(self, "classes_", None),
+        )
+
+    def _restore(self, saved: SavedModel) -> None:
+        """Set what was learned as it was when the model was saved."""
+        self.settings_ = saved.settings
+        self.posterior_, self.raw_posterior_ = saved.posterior, saved.raw_posterior
+        self.solution_, self.history_ = saved.solution, saved.solution.history
+        self.result_, self.acceptance_ = saved.result, saved.acceptance
+        self.tempering_, self.tempering_choice_ = saved.tempering, saved.tempering_choice
+        self.knowledge_report_, self.certificate_ = saved.knowledge_report, saved.certificate
+        self._audit, self._counted = saved.audit, None
+        self._store_columns(saved.posterior.columns, from_frame=saved.from_frame)
+
+    def _warn(self) -> None:
+        """Warn, at the line that called ``fit``, of what the result says against the fit."""
         if self.result_.status != "converged":
             warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
-
-    def _columns(self, X: Any, task: Task) -> None:
-        self.n_features_in_ = len(task.columns.inputs)
-        self.output_names_ = task.columns.outputs
-        if is_named(X):
-            self.feature_names_in_ = np.array(task.columns.inputs, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        for message in self.result_.warnings:
+            warnings.warn(message, CollapseWarning, stacklevel=3)
 
     def _read(self, X: Any) -> np.ndarray:
+        """The rows of ``X`` as an array; columns other than those of the fit raise."""
         check_is_fitted(self, "posterior_")
         values, names = read_inputs(X)
-        expected = self.posterior_.columns.inputs
         if is_named(X) and hasattr(self, "feature_names_in_"):
-            missing = [name for name in expected if name not in names]
-            extra = [name for name in names if name not in expected]
-            if missing or extra:
-                raise DataError(
-                    "The feature names should match those that were passed during fit.\n"
-                    + (f"Feature names unseen at fit time: {extra}\n" if extra else "")
-                    + (
-                        f"Feature names seen at fit time, yet now missing: {missing}\n"
-                        if missing
-                        else ""
-                    )
-                )
-            if names != expected:
-                raise DataError(
-                    "The feature names should match those that were passed during fit.\n"
-                    f"Feature names must be in the same order as they were in fit: {expected}\n"
-                )
+            check_feature_names(names, self.posterior_.columns.inputs)
         if values.shape[1] != self.n_features_in_:
             raise DataError(
                 f"X has {values.shape[1]} features, but {type(self).__name__} is expecting "
@@ -352,75 +310,20 @@ class Estimator(BaseEstimator):
         return values
 
 
-def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, Result | None]:
-    """The proved draws; where there are none, the raw ones, and that is said."""
-    if proof.complete:
-        return proof.posterior, None
-    names = tuple(rule.label for rule in solution.rules if rule.strength.kind == Kind.HARD)
-    message = (
-        f"{len(proof.posterior)} of {wanted} draws proved to obey {' and '.join(map(repr, names))} "
-        "before the time for proofs ended; give more (prove=600), more steps, or a margin"
-    )
-    stored = proof.posterior if len(proof.posterior) else solution.posterior
-    return stored, Result("budget spent", message, names)
+SHARED = tuple(inspect.signature(Estimator).parameters)
 
 
-def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
-    """Rules are trained on a block of points at a time; the dense check has the last word."""
-    units = solution.posterior.bind(solution.rules, 8).units
-    missed = tuple(
-        rule.label
-        for place, rule in enumerate(solution.rules)
-        if not meets(rule, units[place], check, place)
-    )
-    if not missed:
-        named = [rule for rule in solution.rules if rule.label in solution.result.rules]
-        averages = named and all(rule.strength.kind != Kind.HARD for rule in named)
-        return Result("converged") if averages else None
-    names = " and ".join(map(repr, missed))
-    message = f"{names} not met when checked densely; give more steps or points"
-    return Result("budget spent", message, missed)
+def shared(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a constructor's ``arguments`` that the base class takes."""
+    return {name: arguments[name] for name in SHARED if name in arguments}
 
 
-def likelihood_of(noise: Noise, likelihood: Likelihood | None) -> Likelihood:
-    """What `noise` and `likelihood` together ask for; a Gaussian unless one is given."""
-    if likelihood is None:
-        return Gaussian(noise)
-    if isinstance(likelihood, type) or not isinstance(likelihood, Likelihood):
-        raise ValueError(
-            f"likelihood must be a likelihood such as StudentT() or Poisson(), got {likelihood!r}"
+def content_of(model: Estimator, *, data: bool = True) -> bytes:
+    """The content of the file that ``model.save(path, data=data)`` writes."""
+    kind = type(model)
+    if kind.__module__.partition(".")[0] != "prbnn":
+        raise ModelFileError(
+            f"{kind.__name__} is a class of your own, which load could not find again; fit "
+            f"{kind.__bases__[0].__name__} itself to save it"
         )
-    if noise != "learned":
-        raise ValueError(
-            f"noise={noise!r} goes with likelihood=None only; say it in the likelihood, as in "
-            f"StudentT(noise=0.1), and leave noise out (got likelihood={likelihood!r})"
-        )
-    return likelihood
-
-
-def one_column(y: Any) -> Any:
-    """A column vector where a vector was expected is read as one, with scikit-learn's warning."""
-    if y is None:
-        raise DataError("this estimator requires y to be passed, but the target y is None")
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; use y.ravel()",
-            DataConversionWarning,
-            stacklevel=3,
-        )
-        return y.ravel()
-    return y
-
-
-def _seed(random_state: Any) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if not (whole and 0 <= random_state < 2**32):
-        raise ValueError(
-            "random_state must be None, a RandomState or a whole number from 0 to 4294967295, "
-            f"got {random_state!r}"
-        )
-    return int(random_state)
+    return bytes_of(model._saved(), data=data)

@@ -1,4 +1,4 @@
-"""Sequences in, trajectories out: the estimator for recurrent networks."""
+"""`PRBNNSequenceRegressor`: a Bayesian recurrent network that predicts trajectories from sequences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from prbnn.data.scaling import ScalingKind
-from prbnn.data.sequences import Sequences, Table, from_arrays, from_table, layout_of, names_of
+from prbnn.data.sequences import (
+    LongTable,
+    Sequences,
+    from_arrays,
+    from_table,
+    given_names,
+    layout_of,
+)
 from prbnn.errors import DataError
-from prbnn.estimators.estimator import Estimator, likelihood_of
+from prbnn.estimators.arguments import likelihood_of
+from prbnn.estimators.estimator import Estimator, shared
+from prbnn.estimators.parameters import PARAMETERS, documented
 from prbnn.fitting.prepare import check_count
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
@@ -19,44 +28,49 @@ from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import LayerNormal, Prior
 from prbnn.model.recurrent import LSTM
-from prbnn.posterior.draws import Prediction
+from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
+from prbnn.saving.saved_model import SavedModel
 
-# few sequences are soon learned by heart; many take longer to settle
+# training steps, and those for more than MANY sequences: few are soon overfitted, many take longer
 STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
 
 
+@documented(
+    parameters={
+        "network": "`LSTM`, `GRU`, or any network of a row; LSTM() if None",
+        "knowledge": 'list of rules, such as ``Falls("altitude", lag=3)`` or '
+        '``Between(0, 9, of="y", at="last")``',
+        "variables": "names of the observed variables; of a long table, its columns",
+        "outputs": "names of the variables to predict; of a long table, its columns",
+        "static": "names of what does not change along a sequence; of a long table, its columns",
+        "id": "of a long table, the column that names a sequence",
+        "time": "of a long table, the column that orders the steps",
+        "history": "of a long table, the number of observed steps",
+        "ahead": "of a long table, the number of steps to predict",
+        "inference": "an engine's name or the engine; Bayes by Backprop with 2 draws per step if None",
+        "noise": f"{PARAMETERS['noise']}; one noise per output and step",
+        "prior": "prior over weights; LayerNormal() if None",
+        "tempering": "weight of the KL term",
+        "scaling": f"{PARAMETERS['scaling']}; a variable is scaled alike at every step",
+        "steps": "number of training steps; if None 3,000, and 6,000 above 1,000 sequences",
+        "batch_size": "sequences per step",
+        "points": "number of sequences at which a rule is evaluated per step",
+        "categories": "variables and static columns that take only the values seen in the data",
+    },
+    attributes={
+        "layout_": "how the sequences were read",
+        "certificate_": "None: a fit to sequences proves nothing; see ``certify``",
+    },
+)
 class PRBNNSequenceRegressor(Estimator):
     """A Bayesian recurrent network whose predicted trajectories obey the knowledge it is given.
 
     ``fit(X, y)`` takes arrays: ``X`` (sequences, steps, variables) and ``y`` (sequences, steps ahead,
-    outputs), or (sequences, outputs) for one vector a sequence. Given ``id`` and ``time`` it takes
-    one long table instead, ``fit(frame)``, a row a step.
+    outputs), or (sequences, outputs) for one vector per sequence. Given ``id`` and ``time`` it takes
+    one long table instead, ``fit(frame)``, with one row per step.
 
-    Parameters
-    ----------
-    network : `LSTM`, `GRU`, or any network of a row; LSTM() if None
-    knowledge : rules, such as ``Falls("altitude", lag=3)`` or ``Between(0, 9, of="y", at="last")``
-    variables, outputs, static : names of the observed variables, of those to predict, and of what
-        does not change along a sequence; of a long table, its columns
-    id, time : of a long table, the columns that name a sequence and order its steps
-    history, ahead : of a long table, how many steps are observed and how many lie ahead
-    inference : an engine's name or the engine; Bayes by Backprop with 2 draws a step if None
-    noise, likelihood : as in `PRBNNRegressor`; one noise an output and step
-    prior : prior over weights; LayerNormal() if None
-    tempering : weight of the KL term
-    scaling : "minmax", "standard" or "none"; a variable is scaled alike at every step
-    steps : training budget; 3,000 if None, and twice that from 1,000 sequences on
-    batch_size : sequences a step
-    points : at how many sequences a rule is tried a step
-    categories : variables and static columns that take only the values seen in the data
-    rejection, draws, random_state, verbose : as in `PRBNNRegressor`
-
-    Attributes
-    ----------
-    layout_ : how the sequences were read
-    posterior_, raw_posterior_, acceptance_, knowledge_report_, audit_, result_, solution_,
-    tempering_, history_, settings_ : as in `PRBNNRegressor`
+    {parameters and attributes}
 
     >>> import numpy as np
     >>> from prbnn import GRU, PRBNNSequenceRegressor, Rises
@@ -95,22 +109,7 @@ class PRBNNSequenceRegressor(Estimator):
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
     ):
-        super().__init__(
-            network,
-            knowledge,
-            inference=inference,
-            prior=prior,
-            tempering=tempering,
-            scaling=scaling,
-            steps=steps,
-            batch_size=batch_size,
-            points=points,
-            rejection=rejection,
-            draws=draws,
-            categories=categories,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        super().__init__(**shared(locals()))
         self.variables = variables
         self.outputs = outputs
         self.static = static
@@ -132,21 +131,30 @@ class PRBNNSequenceRegressor(Estimator):
         return self.steps or (MANY_STEPS if rows > MANY else STEPS)
 
     def fit(self, X: Any, y: Any = None, static: Any = None, seen: Any = None) -> Self:
-        """Fit to sequences; ``seen`` is how many of the last steps of each were observed."""
+        """Fit to sequences; invalid data or rules raise before training.
+
+        ``X`` and ``y`` are arrays, or ``X`` is a long table and ``y`` None; ``static`` is an array
+        (sequences, static columns), ``seen`` the number of steps that were observed, per sequence.
+        """
         data = self._sequences(X, y, static, seen, with_targets=True)
         how = self._how(X) if self._is_table(X) else self
         layout = layout_of(data, how.variables, how.outputs, how.static)
         likelihood = likelihood_of(self.noise, self.likelihood)
         self._learn(data.rows(), data.targets(), None, likelihood, layout.targets, layout)
         self.layout_ = layout
-        self._warn_unless_converged()
+        self._warn()
         return self
+
+    def _restore(self, saved: SavedModel) -> None:
+        super()._restore(saved)
+        assert saved.posterior.columns.layout is not None, "the layout of the sequences is missing"
+        self.layout_ = saved.posterior.columns.layout
 
     def _is_table(self, X: Any) -> bool:
         return hasattr(X, "columns")
 
-    def _how(self, X: Any) -> Table:
-        """How a long table is to be read; what was not said is told."""
+    def _how(self, X: Any) -> LongTable:
+        """How to read the long table ``X`` at a fit; parameters that are missing for that raise."""
         missing = [n for n in ("id", "time", "history", "ahead") if getattr(self, n) is None]
         if missing:
             raise DataError(
@@ -154,25 +162,26 @@ class PRBNNSequenceRegressor(Estimator):
                 "time='second', history=35, ahead=15)"
             )
         check_count(history=self.history, ahead=self.ahead)
-        fixed = names_of(self.static) or ()
+        fixed = given_names(self.static) or ()
         rest = (str(name) for name in X.columns if name not in (self.id, self.time, *fixed))
-        variables = names_of(self.variables) or tuple(rest)
+        variables = given_names(self.variables) or tuple(rest)
         steps = (int(self.history or 0), int(self.ahead or 0))
-        outputs = names_of(self.outputs) or variables
-        return Table(str(self.id), str(self.time), variables, outputs, fixed, *steps)
+        outputs = given_names(self.outputs) or variables
+        return LongTable(str(self.id), str(self.time), variables, outputs, fixed, *steps)
 
-    def _fitted_table(self) -> Table:
-        """At prediction columns go by the names they had at the fit, whatever their order."""
+    def _fitted_table(self) -> LongTable:
+        """How to read a long table at prediction: by the names of the fit, in any order of columns."""
         layout = self.layout_
         names = (layout.variables, layout.outputs, layout.static)
-        return Table(str(self.id), str(self.time), *names, layout.history, layout.ahead)
+        return LongTable(str(self.id), str(self.time), *names, layout.history, layout.ahead)
 
     def _sequences(
         self, X: Any, y: Any, static: Any, seen: Any, *, with_targets: bool
     ) -> Sequences:
+        """The sequences of arrays or of a long table; ``with_targets`` at a fit."""
         if self._is_table(X):
             if y is not None:
-                raise DataError("a long table holds what lies ahead, too; leave y out")
+                raise DataError("a long table also holds the steps ahead; leave y out")
             how = self._how(X) if with_targets else self._fitted_table()
             return from_table(X, how, with_targets=with_targets)
         if with_targets and y is None:
@@ -181,7 +190,7 @@ class PRBNNSequenceRegressor(Estimator):
         return from_arrays(X, y, static, seen, history)
 
     def rows(self, X: Any, static: Any = None, seen: Any = None) -> np.ndarray:
-        """Sequences as the posterior takes them: one row each, as ``layout_`` says."""
+        """The sequences as rows of the posterior's inputs, one row each, as ``layout_`` describes."""
         check_is_fitted(self, "posterior_")
         data = self._sequences(X, None, static, seen, with_targets=False)
         layout = self.layout_
@@ -197,7 +206,7 @@ class PRBNNSequenceRegressor(Estimator):
         return data.rows()
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
-        """Steps ahead and outputs as axes of their own."""
+        """``values`` with steps ahead and outputs as separate axes."""
         if not self.layout_.ahead:
             return values
         return values.reshape(*values.shape[:-1], self.layout_.ahead, len(self.layout_.outputs))
@@ -205,7 +214,10 @@ class PRBNNSequenceRegressor(Estimator):
     def predict(
         self, X: Any, return_std: bool = False, *, static: Any = None, seen: Any = None
     ) -> Any:
-        """The mean trajectories (sequences, steps ahead, outputs); and their standard deviation."""
+        """Mean trajectories (sequences, steps ahead, outputs).
+
+        With ``return_std`` also the standard deviation of a new observation.
+        """
         found = self.predict_all(X, static=static, seen=seen)
         return (found.mean, found.total) if return_std else found.mean
 
@@ -224,18 +236,24 @@ class PRBNNSequenceRegressor(Estimator):
         static: Any = None,
         seen: Any = None,
     ) -> np.ndarray:
-        """Quantiles (levels, sequences, steps ahead, outputs) of a new observation."""
+        """Quantiles (levels, sequences, steps ahead, outputs) of a new observation.
+
+        With ``noise=False`` they are those of the functions.
+        """
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.quantiles(rows, levels, noise=noise))
 
     def sample_functions(self, X: Any, *, static: Any = None, seen: Any = None) -> np.ndarray:
-        """Every stored draw's trajectories (draws, sequences, steps ahead, outputs), without noise."""
+        """Trajectories of every stored draw (draws, sequences, steps ahead, outputs), without noise."""
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.functions(rows))
 
     def sample(
         self, X: Any, random_state: int = 0, *, static: Any = None, seen: Any = None
     ) -> np.ndarray:
-        """New observations (draws, sequences, steps ahead, outputs): trajectories with noise."""
+        """New observations (draws, sequences, steps ahead, outputs): trajectories with random noise.
+
+        ``random_state`` is the seed of the noise.
+        """
         rows = self.rows(X, static, seen)
         return self._shaped(self.posterior_.samples(rows, random_state))

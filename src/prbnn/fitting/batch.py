@@ -1,12 +1,11 @@
 """Many tasks at once: tables of one kind (splits, folds, seeds) under one vmap.
 
-Small networks leave most of a machine idle; twenty of them side by side take little longer than
-one. The tasks must share network, likelihood, engine and rules; rows are padded to one size.
+Small networks leave most of a machine idle; 20 of them side by side take little longer than one. The
+tasks must share network, likelihood, engine and rules; rows are padded to one size.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +16,11 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement
-from prbnn.fitting.fit import RAW_DRAWS, finish, plan_of, rows_a_step, solution_of, start
-from prbnn.fitting.loop import Carry, Data, Means, Plan, run_chunk
-from prbnn.fitting.prepare import Task, seeds
+from prbnn.fitting.fitted import RAW_DRAWS, Trained, solution_of
+from prbnn.fitting.loop import Carry, ChunkInfo, Schedule, advance, finish, start
+from prbnn.fitting.padding import Data
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task, seeds
 from prbnn.fitting.tempering import (
     CANDIDATES,
     FALLBACK,
@@ -28,29 +28,38 @@ from prbnn.fitting.tempering import (
     FOLDS,
     MOST_ROWS,
     Chosen,
-    Entry,
-    entry_of,
-    race,
+    Race,
+    race_of,
     rows_to_hold_out,
+    run_race,
     verdict,
+)
+from prbnn.fitting.train import (
+    Budget,
+    Looks,
+    Runner,
+    budget_of,
+    record_of,
+    rows_per_step,
+    run,
+    status_of,
 )
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
-from prbnn.model.weights import unflatten
+from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
-from prbnn.system.process import computing
 
 # bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
 MEMORY = 2e9
 COPIES = 6
-# draws predicted with at a time
+# draws evaluated at a time in scoring
 BLOCK_DRAWS = 32
 
 Report = Callable[[int, int], None]
 
 
 class Stack(NamedTuple):
-    """Tasks as arrays with a leading axis, one entry a task."""
+    """Tasks as arrays with a leading axis, one entry per task."""
 
     problem: Problem
     enforcement: Enforcement
@@ -68,8 +77,8 @@ def train_many(
 ) -> list[Solution]:
     """What `train` of each task gives without early stopping, all tasks side by side.
 
-    A run that diverges keeps its last finite state, one that is infeasible goes on to the end; both
-    say so in their result. ``progress`` is told how many steps of how many are done.
+    A run that diverges keeps its last finite state, and one that is infeasible goes on to the end; the
+    result of each says so. ``progress`` is called with the steps done and the steps in all.
     """
     solutions: list[Solution] = []
     groups = list(_groups(tasks, 1))
@@ -99,41 +108,38 @@ def _train_group(
     draws: int,
     report: Callable[[int], None],
 ) -> list[Solution]:
-    computing()
-    began = time.perf_counter()
     tasks = _padded_alike(tasks)
-    engine, plan = tasks[0].engine, plan_of(tasks[0], steps)
+    engine, count = tasks[0].engine, len(tasks)
     stack = _stacked([Stack(task.problem, task.enforcement, task.data) for task in tasks])
     keys = jax.vmap(jax.random.key)(jnp.asarray([seeds(seed)[1] for seed in task_seeds], np.uint32))
-    carry = _start_all(engine, stack, keys)
-    batch_size = rows_a_step(tasks[0], batch_size)
-    record, compiled = [], began
-    diverged = infeasible = np.zeros(len(tasks), bool)
-    for done in range(0, steps, engine.chunk):
-        count = jnp.asarray(min(engine.chunk, steps - done), jnp.int32)
-        carry, means, sound, stuck = _advance(engine, stack, plan, carry, count, batch_size)
-        record.append((done + int(count), jax.tree.map(np.asarray, means)))
-        diverged, infeasible = diverged | ~np.asarray(sound), infeasible | np.asarray(stuck)
-        compiled = time.perf_counter() if done == 0 else compiled
-        report(done + int(count))
-    carry = carry._replace(engine=_finish_all(engine, stack, carry.engine))
-    carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), carry)
-    seconds = compiled - began, time.perf_counter() - compiled
-    statuses = np.where(diverged, "diverged", np.where(infeasible, "infeasible", "budget spent"))
-    return [
-        solution_of(
-            task,
-            _entry(carry, place),
-            [(step, _entry(means, place)) for step, means in record],
-            str(statuses[place]),
-            draws,
-            steps,
-            seconds[0] / len(tasks),
-            seconds[1] / len(tasks),
-            seed,
+    rows = rows_per_step(tasks[0], batch_size)
+    runner = Runner(
+        start=lambda: _start_all(engine, stack, keys),
+        advance=lambda carry, schedule, count: _advance_all(
+            engine, stack, schedule, carry, count, rows
+        ),
+        finish=lambda state: _finish_all(engine, stack, state),
+    )
+
+    def to_the_end(looks: Looks, budget: Budget) -> Budget:
+        report(looks[-1][0])
+        return budget
+
+    ran = run(runner, budget_of(tasks[0], steps), engine.chunk, to_the_end)
+    carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), ran.carry)
+    solutions = []
+    for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True)):
+        looks = [(step, _entry(info, place)) for step, info in ran.looks]
+        trained = Trained(
+            carry=_entry(carry, place),
+            record=record_of(looks),
+            status=status_of(looks),
+            budget=steps,
+            seconds_compile=ran.seconds_compile / count,
+            seconds_run=ran.seconds_run / count,
         )
-        for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True))
-    ]
+        solutions.append(solution_of(task, trained, draws, seed))
+    return solutions
 
 
 def choose_temperings(
@@ -146,18 +152,18 @@ def choose_temperings(
     choices: list[Chosen] = []
     for group in _groups(tasks, FOLDS * len(CANDIDATES)):
         alike = _padded_alike([tasks[k] for k in group])
-        entries = [
-            entry_of(task.problem, task.data, task_seeds[k])
+        races = [
+            race_of(task.problem, task.data, task_seeds[k])
             for k, task in zip(group, alike, strict=True)
         ]
-        densities = np.asarray(_race_all(alike[0].engine, _stacked(entries)))
-        choices += [verdict(d, entry.data) for d, entry in zip(densities, entries, strict=True)]
+        densities = np.asarray(_race_all(alike[0].engine, _stacked(races)))
+        choices += [verdict(d, race.data) for d, race in zip(densities, races, strict=True)]
         if progress is not None:
             progress(len(choices), len(tasks))
     return choices
 
 
-class Scored(NamedTuple):
+class RowScores(NamedTuple):
     """The mean prediction and log predictive density of some rows, in the user's units."""
 
     mean: np.ndarray
@@ -166,25 +172,23 @@ class Scored(NamedTuple):
 
 def score_many(
     posteriors: Sequence[Posterior], x: Sequence[np.ndarray], y: Sequence[np.ndarray]
-) -> list[Scored]:
+) -> list[RowScores]:
     """What each posterior predicts for its own rows: `Posterior.predict` and `log_density` at once.
 
     Posteriors may hold different numbers of draws, and tables different numbers of rows.
     """
     most_draws, most_rows = max(map(len, posteriors)), max(map(len, x))
-    inputs, targets, vectors, shares = [], [], [], []
+    inputs, targets, vectors, weights = [], [], [], []
     for posterior, rows, wanted in zip(posteriors, x, y, strict=True):
         fill, count = ((0, most_rows - len(rows)), (0, 0)), len(posterior)
         inputs.append(np.pad(posterior.scaling.inputs(rows), fill))
         targets.append(np.pad(posterior.scaling.outputs(wanted.reshape(len(rows), -1)), fill))
         vectors.append(np.pad(posterior.vectors, ((0, most_draws - count), (0, 0))))
-        shares.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
-    first = posteriors[0]
-    model = first.network, first.likelihood, first.draws.shape[1]
-    arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, shares, inputs, targets))
-    means, densities = _score_all(model, *arrays)
+        weights.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
+    arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, weights, inputs, targets))
+    means, densities = _score_all(posteriors[0].model, *arrays)
     return [
-        Scored(
+        RowScores(
             posterior.scaling.restore(mean[: len(rows)]),
             density[: len(rows)] - np.sum(np.log(posterior.scaling.output_scale)),
         )
@@ -195,38 +199,40 @@ def score_many(
 
 
 @eqx.filter_jit
-def _score_all(model: tuple, vectors: Array, shares: Array, x: Array, y: Array) -> tuple:
-    network, likelihood, size = model
+def _score_all(
+    model: DrawnModel, vectors: Array, weights: Array, x: Array, y: Array
+) -> tuple[Array, Array]:
+    likelihood = model.likelihood
 
-    def one(vectors: Array, shares: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    def one(vectors: Array, weights: Array, x: Array, y: Array) -> tuple[Array, Array]:
         def drawn(vector: Array) -> tuple[Array, Array]:
-            own = vector[size:]
-            values = jax.vmap(unflatten(network, vector[:size]))(x)
+            network, own = model.parts(vector)
+            values = jax.vmap(network)(x)
             density = jax.vmap(lambda v, t: likelihood.log_density(own, v, t))(values, y)
             return likelihood.split(own, values)[0], density
 
         means, densities = jax.lax.map(drawn, vectors, batch_size=BLOCK_DRAWS)
-        mixture = jax.nn.logsumexp(densities, axis=0, b=shares[:, None])
-        return jnp.tensordot(shares, means, axes=1), mixture
+        mixture = jax.nn.logsumexp(densities, axis=0, b=weights[:, None])
+        return jnp.tensordot(weights, means, axes=1), mixture
 
-    return jax.vmap(one)(vectors, shares, x, y)
+    return jax.vmap(one)(vectors, weights, x, y)
 
 
-def _groups(tasks: Sequence[Task], runs_a_task: int) -> Iterator[np.ndarray]:
-    """Positions of tasks that fit into memory together."""
+def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
+    """Positions of tasks that fit into memory together, where each takes ``runs_per_task`` runs."""
     rows = max(task.data.x.shape[0] for task in tasks)
-    rows = min(rows, MOST_ROWS) if runs_a_task > 1 else rows_a_step(tasks[0], None) or rows
+    rows = min(rows, MOST_ROWS) if runs_per_task > 1 else rows_per_step(tasks[0], None) or rows
     task = tasks[0]
     leaves = [leaf for leaf in jax.tree.leaves(task.problem.network) if eqx.is_array(leaf)]
     units = sum(leaf.shape[0] for leaf in leaves if leaf.ndim == 2)
     points = task.problem.points_width * len(task.rules)
-    size = 4 * COPIES * runs_a_task * _functions(task) * (rows + points) * max(units, 1)
+    size = 4 * COPIES * runs_per_task * _functions(task) * (rows + points) * max(units, 1)
     count = min(len(tasks), -(-len(tasks) * size // int(MEMORY)))
     yield from np.array_split(np.arange(len(tasks)), max(count, 1))
 
 
 def _functions(task: Task) -> int:
-    """How many functions the engine evaluates a step."""
+    """How many functions the engine evaluates per step."""
     options = (
         getattr(task.engine, name, 1) for name in ("draws", "members", "particles", "chains")
     )
@@ -246,7 +252,7 @@ def _padded_alike(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
-    """Pytrees of the same structure as one, with a leading axis; refuses tasks of different kinds."""
+    """Pytrees of the same structure as one, with a leading axis; raises where structures differ."""
     structures = {jax.tree.structure(eqx.filter(part, eqx.is_array)) for part in parts}
     if len(structures) > 1:
         raise ValueError("tasks trained together must share network, likelihood, engine and rules")
@@ -271,22 +277,17 @@ def _start_all(engine: Engine, stack: Stack, keys: Array) -> Carry:
 
 
 @eqx.filter_jit
-def _advance(
-    engine: Engine, stack: Stack, plan: Plan, carry: Carry, count: Array, batch_size: int | None
-) -> tuple[Carry, Means, Array, Array]:
-    """A chunk of steps of every run; runs that stop being finite stay where they were."""
-
-    def one(part: Stack, carry: Carry) -> tuple[Carry, Means, Array, Array]:
-        following, means = run_chunk(engine, *part, plan, carry, count, batch_size)
-        moving = [leaf for leaf in jax.tree.leaves(following.engine) if eqx.is_inexact_array(leaf)]
-        checks = [jnp.all(jnp.isfinite(leaf)) for leaf in (means.elbo, means.pressure, *moving)]
-        sound = jnp.all(jnp.stack(checks))
-        kept = jax.tree.map(
-            lambda new, old: new if _is_key(new) else jnp.where(sound, new, old), following, carry
-        )
-        return kept, means, sound, jnp.any(part.enforcement.infeasible(kept.enforcement))
-
-    return eqx.filter_vmap(one)(stack, carry)
+def _advance_all(
+    engine: Engine,
+    stack: Stack,
+    schedule: Schedule,
+    carry: Carry,
+    count: Array,
+    batch_size: int | None,
+) -> tuple[Carry, ChunkInfo]:
+    return eqx.filter_vmap(
+        lambda part, carry: advance(engine, *part, schedule, carry, count, batch_size)
+    )(stack, carry)
 
 
 @eqx.filter_jit
@@ -297,5 +298,5 @@ def _finish_all(engine: Engine, stack: Stack, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def _race_all(engine: Engine, entries: Entry) -> Array:
-    return eqx.filter_vmap(lambda entry: race(engine, entry))(entries)
+def _race_all(engine: Engine, races: Race) -> Array:
+    return eqx.filter_vmap(lambda race: run_race(engine, race))(races)

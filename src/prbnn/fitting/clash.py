@@ -1,4 +1,4 @@
-"""The fewest rules that cannot hold together with these data and this network, found by leaving out."""
+"""The fewest rules that cannot hold together with these data and this network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from prbnn.enforcement.strength_table import FIXED
 from prbnn.errors import KnowledgeError
 from prbnn.fitting.batch import train_many
-from prbnn.fitting.fit import FittedTask
+from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.outcome import contradictions
-from prbnn.fitting.prepare import Task
 from prbnn.fitting.result import Solution
-from prbnn.rules.strengths import Kind
+from prbnn.fitting.task import Task
 
 
 def smallest_conflict(
@@ -23,12 +23,12 @@ def smallest_conflict(
     """Names of the fewest rules of an infeasible fit that cannot hold together; () where all can.
 
     Rules that contradict each other whatever the data are found without training. For the others the
-    fit is repeated without each rule in turn, all of these side by side; rules without which it is
-    still infeasible are left out for good, until no more can be. None of the rules named can then be
-    left out; a fit that is merely slow counts as feasible, so a name too many is possible.
+    fit is repeated without each rule in turn, all of these fits side by side; a rule without which the
+    fit is still infeasible is left out for good, until no more can be. A fit that is merely slow counts
+    as feasible, so one name too many is possible. Soft rules never make a fit infeasible, and stay in.
 
-    Takes a solution of `fit`, or the one that an `InfeasibleError` carries; ``steps`` and
-    ``batch_size`` are those of each fit. Soft rules never make a fit infeasible, and stay as they are.
+    - ``solution``: of `fit`, or the one that an `InfeasibleError` carries
+    - ``steps``, ``batch_size``: of each repeated fit
 
     >>> from prbnn import AtLeast, AtMost, MLP, fit
     >>> rules = [AtLeast(1, name="high"), AtMost(0, name="low"), AtMost(9, name="other")]
@@ -44,12 +44,10 @@ def smallest_conflict(
     found = contradictions(task)
     if found:
         return min((clash.rules for clash in found), key=len)
-    rules = [
-        k for k, rule in enumerate(task.rules) if rule.strength.kind not in (Kind.SOFT, Kind.PRIOR)
-    ]
+    rules = [k for k, rule in enumerate(task.rules) if rule.strength.kind not in FIXED]
 
     def clash(sets: Sequence[Collection[int]]) -> list[bool]:
-        """Which sets of rules are infeasible; equally many fits at a time, so one program does."""
+        """Which sets of rules are infeasible; always as many fits at a time, for one compiled program."""
         padded = [*sets, *[()] * (len(rules) + 1 - len(sets))]
         fits = train_many(
             [_only(task, chosen, rules) for chosen in padded],
@@ -66,7 +64,7 @@ def smallest_conflict(
 def _fewest(
     rules: list[int], clash: Callable[[Sequence[Collection[int]]], list[bool]]
 ) -> list[int]:
-    """Leave out what is not needed, until each rule left is."""
+    """Leave rules out until ``clash`` needs each rule that is left; none where all can hold together."""
     kept = list(rules)
     while kept:
         whole, *without = clash([kept, *([k for k in kept if k != left] for left in kept)])
@@ -83,8 +81,8 @@ def _fewest(
 
 
 def _only(task: Task, chosen: Collection[int], rules: Sequence[int]) -> Task:
-    """The task with some rules resting: their pressure is 0, and nothing compiles anew."""
-    active = np.array(task.enforcement.active)
+    """The task with only ``chosen`` of ``rules`` active: the pressure of the others is 0."""
+    active = np.array(task.enforcement.table.active)
     active[[k for k in rules if k not in chosen]] = 0.0
-    enforcement = eqx.tree_at(lambda part: part.active, task.enforcement, jnp.asarray(active))
+    enforcement = eqx.tree_at(lambda part: part.table.active, task.enforcement, jnp.asarray(active))
     return task._replace(enforcement=enforcement)

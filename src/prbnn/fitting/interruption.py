@@ -1,4 +1,4 @@
-"""Ctrl-C that keeps what was learned: the first one ends training after the block it is in."""
+"""Ctrl-C that keeps what was learned: the first one ends training after the present chunk of steps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-# what a shell calls a program that Ctrl-C has ended
+# the exit status of a program that Ctrl-C has ended
 DROPPED = 130
 _asked = False
 
 
 @contextmanager
 def graceful(said: str) -> Generator[None]:
-    """While this lasts, one Ctrl-C asks for an early end and prints ``said``; a second one leaves."""
+    """While this lasts, one Ctrl-C asks for an early end and prints ``said``; a second one exits."""
     global _asked
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,5 +43,5 @@ def graceful(said: str) -> Generator[None]:
 
 
 def asked() -> bool:
-    """Whether somebody wants training to end now."""
+    """Whether an early end was asked for."""
     return _asked

@@ -3,51 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from prbnn.fitting.loop import Carry, Means
-from prbnn.fitting.prepare import Task
+from prbnn.enforcement.stall import patience
+from prbnn.fitting import rule_evidence
+from prbnn.fitting.loop import Carry
 from prbnn.fitting.result import History, Result
-from prbnn.posterior.diagnostics import FEWEST_DRAWS, Diagnostics, effective_draws
+from prbnn.fitting.rule_evidence import Record, last_eighth, shown
+from prbnn.fitting.task import Task
+from prbnn.posterior.diagnostics import Diagnostics
 from prbnn.rules.conflicts.finding import Conflict, conflicts
-from prbnn.rules.strengths import Hard, Kind
+from prbnn.rules.strengths import Hard
 
-# (step, averages over the block of steps that ended there)
-Record = list[tuple[int, Means]]
-# a rule is met to within so much: of its bound, or of its unit where an average is bounded
-RELATIVE_SLACK = 0.1
-AVERAGE_SLACK = 0.01
-# a dual is settled to within so much of itself, and so many standard deviations of what it moves; it is
-# as good as 0 where it moves a mean by fewer standard deviations than this; and a bounded mean is known
-# where its error is below this much of it
-DUAL_SLACK = 0.05
-SPREAD_SLACK = 0.5
-NEGLIGIBLE = 0.05
-VAGUE = 1 / 3
-# particles rest where less than this of what pulls them is left
+# chunks per window that a plateau is told by
+WINDOW = 4
+# changes between two windows that make no plateau: of the ELBO in nats per row, and of duals relatively
+ELBO_CHANGE = 0.01
+DUAL_CHANGE = 0.02
+# the ELBO has converged where it changes by no more than this, in nats per row, near the end
+CONVERGED_CHANGE = 0.05
+# particles are at rest where the residual of attraction and repulsion is below this
 LARGEST_RESIDUAL = 0.1
 
 
 def plateau(record: Record, task: Task) -> bool:
-    """Whether two windows of steps differ by less than a hundredth of a nat a row and noise."""
-    window = 4
-    if len(record) < 3 * window:
+    """Whether the last two windows of steps differ by little more than noise."""
+    if len(record) < 3 * WINDOW:
         return False
-    elbo = np.array([float(means.elbo) for _, means in record])
+    elbo = _elbo(record)
     duals = np.array([means.pressure for _, means in record])
-    now, before = elbo[-window:], elbo[-2 * window : -window]
-    noise = np.sqrt((now.var() + before.var()) / window)
-    still = abs(now.mean() - before.mean()) < 0.01 * task.rows + noise
+    now, before = elbo[-WINDOW:], elbo[-2 * WINDOW : -WINDOW]
+    noise = np.sqrt((now.var() + before.var()) / WINDOW)
+    still = abs(now.mean() - before.mean()) < ELBO_CHANGE * task.rows + noise
     if not task.rules:
         return bool(still)
-    change = np.abs(duals[-window:].mean(0) - duals[-2 * window : -window].mean(0))
-    return bool(still and np.all(change <= 0.02 * duals[-window:].mean(0) + 1e-3))
+    change = np.abs(duals[-WINDOW:].mean(0) - duals[-2 * WINDOW : -WINDOW].mean(0))
+    return bool(still and np.all(change <= DUAL_CHANGE * duals[-WINDOW:].mean(0) + 1e-3))
 
 
 def history_of(record: Record, units: np.ndarray) -> History:
-    """The record as arrays, in the user's units."""
+    """The record as arrays, in the user's units; ``units`` are those of each rule's f."""
     rules = len(units)
 
     def stack(values: list) -> np.ndarray:
@@ -55,38 +51,61 @@ def history_of(record: Record, units: np.ndarray) -> History:
 
     return History(
         step=np.array([step for step, _ in record]),
-        elbo=np.array([float(means.elbo) for _, means in record]),
+        elbo=_elbo(record),
         violation=stack([-means.f for _, means in record]) * units,
         broken=stack([means.broken for _, means in record]),
         dual=stack([means.pressure for _, means in record]) / units,
     )
 
 
+def _elbo(record: Record) -> np.ndarray:
+    return np.array([float(means.elbo) for _, means in record])
+
+
 def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
-    """What to tell a user: ``status`` is what stopped the loop."""
-    labels = [rule.label for rule in task.rules]
-    if status == "diverged":
+    """What to tell a user; ``status`` is what stopped the loop."""
+    match status:
+        case "diverged":
+            return Result(
+                "diverged",
+                "numbers stopped being finite; the posterior is the last finite state. Likely causes, "
+                "in order: a learning rate too high, targets with extreme outliers, a score of your own "
+                "that is not finite somewhere",
+            )
+        case "interrupted":
+            return Result(
+                "interrupted",
+                f"stopped at step {record[-1][0]}, before its end; fit again to train to the end",
+            )
+        case "infeasible":
+            looks = np.asarray(carry.enforcement.stall.stalled)
+            stalled = looks >= patience(task.enforcement.block) / 2
+            late = rule_evidence.missed(task, shown(task, carry, record))
+            return _infeasible(task, _those(task, stalled | late))
+    unmet = _unmet(task, carry, record)
+    if unmet is not None:
+        return unmet
+    residual = task.engine.residual(carry.engine)
+    if residual > LARGEST_RESIDUAL:
         return Result(
-            "diverged",
-            "numbers stopped being finite; the posterior is the last finite state. Likely causes, in "
-            "order: a learning rate too high, targets with extreme outliers, a score of your own "
-            "that is not finite somewhere",
+            "budget spent",
+            f"particles were still moving ({residual:.0%} of what pulls them is not balanced); give "
+            "more steps or particles",
         )
-    if status == "interrupted":
-        step = record[-1][0]
-        return Result(
-            "interrupted", f"stopped at step {step}, before its end; fit again to train to the end"
-        )
-    if status == "infeasible":
-        stalled = np.asarray(carry.enforcement.stalled) >= task.enforcement.patience / 2
-        late = _missed(task, _shown(task, carry, record))
-        return _infeasible(task, _those(labels, stalled | late))
-    shown = _shown(task, carry, record)
-    missed = _missed(task, shown)
+    # whether a sampler converged depends on its chains, see `sampled_result`
+    if task.engine.block > 1 or _objective_rests(task, record):
+        return Result("converged")
+    return Result("budget spent", "the objective was still moving; give more steps")
+
+
+def _unmet(task: Task, carry: Carry, record: Record) -> Result | None:
+    """The first of: rules that are not met, means that are not known, duals that have not settled."""
+    found = shown(task, carry, record)
+    late = rule_evidence.missed(task, found)
     impossible = tuple(
         rule.label
-        for rule, late in zip(task.rules, missed, strict=True)
-        if late and rule.strength == Hard(tolerance=0.0)
+        for rule, unmet in zip(task.rules, late, strict=True)
+        if unmet and rule.strength == Hard(tolerance=0.0)
     )
     if impossible:
         return Result(
@@ -96,37 +115,33 @@ def result_of(task: Task, carry: Carry, record: Record, status: str) -> Result:
             ".hard() and let conditioning reject the rest",
             impossible,
         )
-    rules = _those(labels, missed)
+    rules = _those(task, late)
     if rules:
         return Result(
             "budget spent", f"{_quoted(rules)} not met yet; give more steps or loosen them", rules
         )
-    pressing = _pressing(task, carry, shown)
-    rules = _those(labels, pressing & _vague(task, shown))
+    pressing = rule_evidence.pressing(task, carry, found)
+    rules = _those(task, pressing & rule_evidence.vague(task, found))
     if rules:
         more = "steps" if task.engine.endless or task.engine.block > 1 else "particles or members"
-        told = f"too few draws break {_quoted(rules)} for its mean and its dual to be known"
-        return Result("budget spent", f"{told}; give more {more}, or loosen it", rules)
-    rules = _those(labels, pressing & _unsettled(task, carry, shown))
+        what = f"too few draws break {_quoted(rules)} for its mean and its dual to be known"
+        return Result("budget spent", f"{what}; give more {more}, or loosen it", rules)
+    rules = _those(task, pressing & rule_evidence.unsettled(task, carry, found))
     if rules:
-        told = f"the dual of {_quoted(rules)} has not settled where its rule is just met"
-        return Result("budget spent", f"{told}; give more steps", rules)
-    residual = task.engine.residual(carry.engine)
-    if residual > LARGEST_RESIDUAL:
-        return Result(
-            "budget spent",
-            f"particles were still moving ({residual:.0%} of what pulls them is not balanced); give "
-            "more steps or particles",
-        )
-    if task.engine.block > 1:
-        return Result("converged")  # subject to what its chains show
-    tail = record[-max(1, len(record) // 8) :]
-    elbo = np.array([float(means.elbo) for _, means in record])
-    late, later = elbo[-2 * len(tail) : -len(tail)], elbo[-len(tail) :]
-    noise = np.sqrt((late.var() + later.var()) / len(tail)) if len(late) else np.inf
-    if len(late) and abs(later.mean() - late.mean()) <= 0.05 * task.rows + 2 * noise:
-        return Result("converged")
-    return Result("budget spent", "the objective was still moving; give more steps")
+        what = f"the dual of {_quoted(rules)} has not settled where its rule is just met"
+        return Result("budget spent", f"{what}; give more steps", rules)
+    return None
+
+
+def _objective_rests(task: Task, record: Record) -> bool:
+    """Whether the last eighth of training differs from the eighth before by little more than noise."""
+    count = len(last_eighth(record))
+    elbo = _elbo(record)
+    late, later = elbo[-2 * count : -count], elbo[-count:]
+    if not len(late):
+        return False
+    noise = np.sqrt((late.var() + later.var()) / count)
+    return bool(abs(later.mean() - late.mean()) <= CONVERGED_CHANGE * task.rows + 2 * noise)
 
 
 def contradictions(task: Task) -> list[Conflict]:
@@ -135,7 +150,7 @@ def contradictions(task: Task) -> list[Conflict]:
 
 
 def _clashes(task: Task) -> list[Conflict]:
-    active = np.asarray(task.enforcement.active) > 0
+    active = np.asarray(task.enforcement.table.active) > 0
     rules = [rule for rule, here in zip(task.rules, active, strict=True) if here]
     return conflicts(rules, task.columns)
 
@@ -146,21 +161,21 @@ def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:
     proven = [clash for clash in clashes if clash.contradiction]
     tight = [clash for clash in clashes if {*clash.rules} <= {*broken}]
     if proven:
-        told = f"the rules contradict each other: {'; '.join(map(str, proven))}"
+        why = f"the rules contradict each other: {'; '.join(map(str, proven))}"
     elif tight:
-        told = f"{'; '.join(map(str, tight))}; pressure grew far and did not bring them within tolerance"
+        why = f"{'; '.join(map(str, tight))}; large pressure did not bring them within tolerance"
     else:
-        told = (
-            f"pressure on {_quoted(broken)} grew far and mended nothing: knowledge that contradicts the "
-            "data, what the network can do, or itself; prbnn.smallest_conflict(solution) names the fewest"
+        why = (
+            f"large pressure on {_quoted(broken)} changed nothing: the knowledge contradicts the data, "
+            "what the network can do, or itself; prbnn.smallest_conflict(solution) names the fewest"
         )
     named = {name for clash in proven or tight for name in clash.rules} or {*broken}
     rules = tuple(rule.label for rule in task.rules if rule.label in named)
-    return Result("infeasible", f"{told}; loosen or drop one", rules)
+    return Result("infeasible", f"{why}; loosen or drop one", rules)
 
 
 def sampled_result(diagnostics: Diagnostics, keep: int) -> Result:
-    """Of a sampler whose rules are met: whether its chains agree, and hold as much as was asked for."""
+    """Of a sampler whose rules are met: whether its chains agree, and kept ``keep`` draws each."""
     if not diagnostics.mixed:
         return Result("budget spent", f"the chains have not mixed ({diagnostics}); give more steps")
     if diagnostics.kept is not None and diagnostics.kept < keep:
@@ -172,102 +187,9 @@ def sampled_result(diagnostics: Diagnostics, keep: int) -> Result:
     return Result("converged")
 
 
-class Shown(NamedTuple):
-    """What the end of training shows of each rule, in its unit.
-
-    - `value`: what is bounded: mean f, or minus the frequency of breaking a probable rule
-    - `error`: its standard error, as a mean over the posterior's own draws
-    - `variance`: of a single draw; `worth`: how many independent draws of the true posterior there were
-    - `broken`: fraction of functions seen to break it
-    """
-
-    value: np.ndarray
-    error: np.ndarray
-    variance: np.ndarray
-    worth: np.ndarray
-    broken: np.ndarray
-
-
-def _shown(task: Task, carry: Carry, record: Record) -> Shown:
-    """From all draws that a sampler kept; of other engines, from the last eighth of training."""
-    tail = record[-max(1, len(record) // 8) :]
-    broken = np.mean([means.broken for _, means in tail], axis=0)
-    reservoir = getattr(carry.engine, "reservoir", None)
-    if reservoir is not None and int(reservoir.filled) >= FEWEST_DRAWS:
-        f = np.asarray(reservoir.f, float)[:, : int(reservoir.filled)]
-        variance = f.var(axis=(0, 1))
-        # only a dual asks for it
-        priced = _priced(_kinds(task))
-        worth = np.array([_worth(f[..., k]) if asked else 1.0 for k, asked in enumerate(priced)])
-        return Shown(f.mean(axis=(0, 1)), np.sqrt(variance / worth), variance, worth, broken)
-    functions = float(tail[-1][1].functions)
-    seen = task.engine.chunk * len(tail) * functions
-    f = np.mean([means.f for _, means in tail], axis=0)
-    chance = np.isin(_kinds(task), (Kind.FUNCTIONS, Kind.POINTS))
-    variance = np.asarray(carry.enforcement.variance_f, float)
-    # members are the same functions at every step
-    worth = np.full(len(task.rules), seen if task.engine.endless else functions)
-    return Shown(np.where(chance, -broken, f), np.sqrt(variance / seen), variance, worth, broken)
-
-
-def _worth(f: np.ndarray) -> float:
-    """How many independent draws a rule's f, by chain, is worth; all where it never changes."""
-    return max(1.0, effective_draws(f.ravel(), len(f))) if np.ptp(f) > 0 else float(f.size)
-
-
-def _those(labels: Sequence[str], mask: np.ndarray) -> tuple[str, ...]:
-    return tuple(label for label, chosen in zip(labels, mask, strict=True) if chosen)
-
-
-def _missed(task: Task, shown: Shown) -> np.ndarray:
-    """Which rules are not met, Monte Carlo error allowed for."""
-    kinds = _kinds(task)
-    bound = np.asarray(task.enforcement.bound, float)
-    slack = np.where(kinds == Kind.AVERAGE, AVERAGE_SLACK, RELATIVE_SLACK * np.abs(bound))
-    short = shown.value < bound - slack - 3 * shown.error - 1e-6
-    often = shown.broken > 3 * np.asarray(task.enforcement.target, float)
-    missed = np.where(kinds == Kind.HARD, often, short & _priced(kinds))
-    return missed & (np.asarray(task.enforcement.active) > 0)
-
-
-def _pressing(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
-    """Which duals tilt the posterior by more than a little of the spread of what they bound."""
-    kinds = _kinds(task)
-    # where no draw breaks a rule its spread is not seen, but its dual may well be too large
-    unseen = np.where(kinds == Kind.AVERAGE, 0.0, np.abs(np.asarray(task.enforcement.bound, float)))
-    spread = np.maximum(np.sqrt(shown.variance), unseen)
-    tilts = np.asarray(carry.enforcement.dual, float) * spread > NEGLIGIBLE * task.tempering
-    return tilts & _priced(kinds) & (np.asarray(task.enforcement.active) > 0)
-
-
-def _unsettled(task: Task, carry: Carry, shown: Shown) -> np.ndarray:
-    """Which rules are more than met, or not quite, at the dual that presses on them.
-
-    At the right dual a rule is just met, or the dual is 0 (complementary slackness). A dual moves a mean
-    by dual * variance / tempering.
-    """
-    bound = np.asarray(task.enforcement.bound, float)
-    moved = np.asarray(carry.enforcement.dual, float) * shown.variance / task.tempering
-    average = _kinds(task) == Kind.AVERAGE
-    most = np.minimum(DUAL_SLACK * moved, SPREAD_SLACK * np.sqrt(shown.variance))
-    slack = np.where(average, most, RELATIVE_SLACK * np.abs(bound))
-    return np.abs(shown.value - bound) > slack + 2 * shown.error + 1e-6
-
-
-def _vague(task: Task, shown: Shown) -> np.ndarray:
-    """Which mean violations and frequencies rest on too few draws to be known."""
-    bound = np.asarray(task.enforcement.bound, float)
-    error = np.sqrt(shown.variance / shown.worth)
-    return (_kinds(task) != Kind.AVERAGE) & (bound < 0) & (error > VAGUE * np.abs(bound))
-
-
-def _kinds(task: Task) -> np.ndarray:
-    return np.array([rule.strength.kind for rule in task.rules], object)
-
-
-def _priced(kinds: np.ndarray) -> np.ndarray:
-    """Which strengths bound a mean or a probability by a dual."""
-    return np.isin(kinds, (Kind.TOLERANT, Kind.AVERAGE, Kind.FUNCTIONS, Kind.POINTS))
+def _those(task: Task, chosen: np.ndarray) -> tuple[str, ...]:
+    """Names of the rules that a mask chooses."""
+    return tuple(rule.label for rule, here in zip(task.rules, chosen, strict=True) if here)
 
 
 def _quoted(rules: Sequence[str]) -> str:

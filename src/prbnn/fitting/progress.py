@@ -1,4 +1,4 @@
-"""A progress bar with live loss and violation; quiet where nobody watches."""
+"""A progress bar with live loss and violation; silent where standard error is no terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prbnn.system.printing import printable
 
 
 class Reporter(Protocol):
-    """Told what a fit is doing."""
+    """Is called while a fit runs."""
 
     def stage(self, name: str) -> None:
         """A new stage begins."""
@@ -44,8 +44,8 @@ def _of_rule(violation: float, broken: float) -> str:
     return f"violation {violation:.1e}  {broken:.0%} of draws"
 
 
-class Lines:
-    """Plain lines for a log file, one every tenth of the way."""
+class LogLines:
+    """Plain lines for a log file, one per tenth of the steps."""
 
     def __init__(self) -> None:
         self.tenth = -1
@@ -69,13 +69,13 @@ class Lines:
 
 @contextmanager
 def progress_bar(verbose: bool | None) -> Generator[Reporter]:
-    """A live bar on standard error if asked for, or if it is a terminal and nothing was said."""
+    """A live bar on standard error where ``verbose``; by default where that is a terminal."""
     watched = sys.stderr.isatty()
     if verbose is False or (verbose is None and not watched):
         yield Silent()
         return
     if not watched:
-        yield Lines()
+        yield LogLines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn

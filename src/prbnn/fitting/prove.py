@@ -1,4 +1,4 @@
-"""Training until proved: draws that are refuted are replaced, and what refuted them is trained on."""
+"""Training until proved: refuted draws are replaced, and their counterexamples are trained on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import Certifier
-from prbnn.fitting.fit import FittedTask, train
+from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.result import Progress, Proof, Solution
+from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Posterior
@@ -21,12 +22,13 @@ from prbnn.rules.base import Rule
 from prbnn.rules.strengths import Kind
 
 SECONDS = 300.0
-# where fewer of the draws that passed the check at points are proved, training goes on
+# where a smaller fraction of the draws that passed the check at points is proved, training goes on
 ENOUGH = 0.5
-# rounds of training at most, each a quarter of the steps before
+# rounds of further training at most, each of a quarter of the steps that the fit was given
 ROUNDS = 4
+# draws certified beyond those wanted, for those that will be refuted
 SPARE = 8
-# draws tried for one that is wanted, at most
+# draws checked per draw that is wanted, at most
 TRIES = 50
 
 
@@ -39,12 +41,15 @@ def prove(
     progress: Callable[[Progress], None] | None = None,
     stage: Callable[[str], None] | None = None,
 ) -> Solution:
-    """The solution with a `Proof` of ``count`` draws, or of as many as the budget allows.
+    """The solution with a `Proof` of ``count`` draws, or of as many as ``seconds`` allow.
 
     Draws are checked at points, then proved on the sets that the certificate names, for the hard rules
-    without a tolerance (those are for every draw); what is refuted or undecided is replaced by further
-    draws. Where most are, counterexamples join the points of their rules and training goes on.
+    without a tolerance. Draws that are refuted or undecided are replaced by further draws. Where most
+    are, counterexamples join the points of their rules and training goes on. A fit that failed or was
+    interrupted is returned as it is. ``stage`` is called with the name of each stage.
     """
+    if solution.result.status in ("diverged", "infeasible", "interrupted"):
+        return solution
     met = built_in(solution.posterior.network)
     hard = [rule for rule in solution.rules if rule.strength.kind == Kind.HARD]
     rules = [rule for rule in hard if rule.label not in met]
@@ -54,7 +59,7 @@ def prove(
     deadline = time.monotonic() + seconds
     certifier = Certifier(solution.posterior, rules)
     further: dict[int, list[np.ndarray]] = {}
-    rounds = 0
+    rounds, steps = 0, _steps_per_round(solution)
     while True:
         say("proving draws")
         proof, broken = _collect(solution, certifier, rules, count, deadline)
@@ -69,7 +74,7 @@ def prove(
         rounds += 1
         say("training on, with counterexamples")
         joined = {place: np.concatenate(parts) for place, parts in further.items()}
-        solution = _go_on(solution, joined, rounds, batch_size, progress)
+        solution = _go_on(solution, joined, rounds, steps, batch_size, progress)
 
 
 def _collect(
@@ -83,11 +88,11 @@ def _collect(
     proved: Posterior | None = None
     parts: list[Certificate] = []
     broken: list[list[np.ndarray]] = [[] for _ in rules]
-    tried = number = obeyed = 0
+    checked = number = obeyed = 0
     columns = solution.posterior.columns.inputs
     while proved is None or len(proved) < count:
         raw = solution.posterior if number == 0 else solution.more(len(solution.posterior), number)
-        tried, number = tried + len(raw), number + 1
+        checked, number = checked + len(raw), number + 1
         obeying, _ = raw.condition(rules)
         obeyed += len(obeying)
         have = 0 if proved is None else len(proved)
@@ -110,16 +115,15 @@ def _collect(
         if (
             not solution.fitted.endless
             or time.monotonic() > deadline
-            or tried > TRIES * count
+            or checked > TRIES * count
             or ((proved is None or not len(proved)) and number >= 3)
         ):
             break
     if proved is None:
         proved = solution.posterior.take(np.zeros(len(solution.posterior), bool))
-    share = sum(int(part.proved.sum()) for part in parts) / max(
-        1, sum(len(part.proved) for part in parts)
-    )
-    acceptance = obeyed / tried * share
+    certified = max(1, sum(len(part.proved) for part in parts))
+    fraction = sum(int(part.proved.sum()) for part in parts) / certified
+    acceptance = obeyed / checked * fraction
     stored = proved.take(np.arange(min(count, len(proved))))
     found = certifier.joined(parts, stored)
     points = [np.array(each).reshape(-1, len(columns)) for each in broken]
@@ -128,24 +132,33 @@ def _collect(
 
 
 def _resumable(solution: Solution) -> bool:
-    """Whether training can go on: samplers have frozen, and some engines did work at the end."""
+    """Whether training can go on: not of samplers, nor of engines that did work after training."""
     if not isinstance(solution.fitted, FittedTask):
         return False
     engine = solution.fitted.task.engine
     return engine.block == 1 and type(engine).finish is Engine.finish
 
 
+def _steps_per_round(solution: Solution) -> int:
+    """A quarter of the steps that the fit was given."""
+    fitted = solution.fitted
+    if not isinstance(fitted, FittedTask):
+        return 0
+    return max(fitted.task.engine.chunk, fitted.budget // 4)
+
+
 def _go_on(
     solution: Solution,
     further: dict[int, np.ndarray],
     number: int,
+    steps: int,
     batch_size: int | None,
     progress: Callable[[Progress], None] | None,
 ) -> Solution:
+    """Train ``steps`` steps more, with ``further`` points by rule; ``number`` counts these rounds."""
     fitted = solution.fitted
     assert isinstance(fitted, FittedTask)
     task = fitted.task.also_at(further)
-    steps = max(task.engine.chunk, task.engine.steps // 4)
     carry = fitted.carry._replace(
         key=jax.random.fold_in(fitted.carry.key, number), step=jnp.zeros((), int)
     )

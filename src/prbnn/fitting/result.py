@@ -1,8 +1,7 @@
-"""What a fit returns: the posterior, how it ended, the prices of the rules, and the way there."""
+"""What a fit returns: the posterior, how it ended, the prices of the rules, and its history."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from prbnn.certify.certificate import Certificate
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.rules.strengths import Hard, OnAverage, Soft
+from prbnn.rules.strengths import Kind
 
 Status = Literal[
     "converged", "budget spent", "infeasible", "diverged", "acceptance too low", "interrupted"
@@ -23,11 +22,15 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Result:
-    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do."""
+    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do.
+
+    `warnings` are of fits that ended well and are doubtful all the same, each "what: details, remedy".
+    """
 
     status: Status
     message: str = ""
     rules: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.status}: {self.message}" if self.message else self.status
@@ -35,10 +38,10 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Averages over blocks of steps; per-rule arrays are (blocks, rules), in the user's units.
+    """Averages over chunks of steps; per-rule arrays are (chunks, rules), in the user's units.
 
-    They are of the points that were tried. Over several inputs half of these are the worst known, where a
-    rule is hard without a tolerance.
+    They are of the points that were evaluated. Over several inputs half of these are the worst points
+    known, where a rule is hard without a tolerance.
     """
 
     step: np.ndarray
@@ -48,7 +51,7 @@ class History:
     dual: np.ndarray
 
     def among(self, places: Sequence[int], count: int) -> History:
-        """The same for ``count`` rules, of which these are at ``places``; the others never moved."""
+        """The same for ``count`` rules, of which these are at ``places``; the others are 0."""
         wide = {}
         for name in ("violation", "broken", "dual"):
             wide[name] = np.zeros((len(self.step), count))
@@ -58,9 +61,11 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a running fit stands; `violation` is the largest mean violation, in its rule's unit.
+    """Where a running fit is.
 
-    `rules` has one (name, mean violation in the user's units, share of draws that break it) a rule.
+    - `violation`: the largest mean violation of a rule, in its unit
+    - `share_broken`: the largest fraction of draws that break a rule
+    - `rules`: one (name, mean violation in the user's units, fraction of draws that break it) per rule
     """
 
     step: int
@@ -76,11 +81,11 @@ class Fitted(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether further draws can always be had."""
+        """Whether the engine can always draw more."""
         ...
 
     def draw(self, count: int, number: int) -> Posterior:
-        """Raw draws; another ``number``, other draws."""
+        """``count`` raw draws; another ``number``, other draws."""
         ...
 
     def elbo(self, posterior: Posterior) -> float:
@@ -90,41 +95,57 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True)
 class Price:
-    """What giving way to a rule a little would buy, in nats of evidence a unit of the user's.
+    """What loosening a rule a little would buy, in nats of evidence per unit of the user's.
 
-    - `tolerance`: nats for each unit of mean violation that is tolerated beyond what is now: the dual
+    - `tolerance`: nats per unit of mean violation tolerated beyond what is tolerated now: the dual; None
+      where the dual is no price (`has_price`)
     - `violated`: the probability, over raw draws and the rule's points, that its score is below 0
-    - `bound`: nats for each unit that the rule's bound is moved outwards, ``tolerance * violated``: only
-      where a function is beyond the bound does moving it help. Of `.on_average`, whose score counts
-      everywhere, it is the dual itself; nan of `.probably` and `.in_prior`, where other things than the
-      mean violation move with the bound
+    - `bound`: nats per unit that the rule's bound is moved outwards, ``tolerance * violated``, since
+      moving the bound helps only where a function is beyond it. For `.on_average`, whose score counts
+      everywhere, it is the dual itself; None for `.probably` and `.in_prior`, where other things than
+      the mean violation move with the bound
     """
 
-    tolerance: float
+    tolerance: float | None
     violated: float
-    bound: float
+    bound: float | None
+
+
+def has_price(rule: Rule) -> bool:
+    """Whether a rule's dual says what loosening the rule would buy.
+
+    For `.hard()` without a tolerance it does not: that dual grows until the allowed fraction of draws is
+    rejected, so it depends on this fraction as much as on the data.
+
+    >>> from prbnn import AtLeast
+    >>> has_price(AtLeast(0).hard(0.01)), has_price(AtLeast(0).hard())
+    (True, False)
+    """
+    return rule.strength.kind != Kind.HARD
 
 
 def price_of(rule: Rule, dual: float, violated: float) -> Price:
-    """The two prices of a rule that is broken with some probability.
+    """The two prices of ``rule``, which has this ``dual`` and is broken with probability ``violated``.
 
     >>> from prbnn import AtLeast
     >>> price_of(AtLeast(0).hard(0.01), 18.0, 0.05).bound
     0.9
     """
-    match rule.strength:
-        case Hard() | Soft():
+    if not has_price(rule):
+        return Price(None, violated, None)
+    match rule.strength.kind:
+        case Kind.TOLERANT | Kind.SOFT:
             return Price(dual, violated, dual * violated)
-        case OnAverage():
+        case Kind.AVERAGE:
             return Price(dual, violated, dual)
-    return Price(dual, violated, math.nan)
+    return Price(dual, violated, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Draws that were proved to obey every hard rule, and the certificate that says on which sets.
 
-    - `acceptance`: the share of raw draws that were
+    - `acceptance`: the fraction of raw draws that were
     - `rounds`: how often counterexamples joined the points and training went on
     - `complete`: whether as many draws were proved as were wanted
     """
@@ -146,7 +167,8 @@ class Solution:
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
       (computed when asked for)
-    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for)
+    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for); None
+      for hard rules without a tolerance, whose duals are no prices
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
     - `proof`: draws proved to obey, where that was asked for
@@ -178,15 +200,15 @@ class Solution:
 
     @cached_property
     def prices(self) -> dict[str, Price]:
-        """What loosening each rule would buy: its tolerance, or its bound."""
+        """What loosening each rule would gain: its tolerance, or its bound."""
         violated = self.posterior.violated(self.rules)
         return {
-            rule.label: price_of(rule, self.duals[rule.label], float(share))
-            for rule, share in zip(self.rules, violated, strict=True)
+            rule.label: price_of(rule, self.duals[rule.label], float(chance))
+            for rule, chance in zip(self.rules, violated, strict=True)
         }
 
     def effective_draws(self, values: np.ndarray) -> float:
-        """How many independent draws ``values``, one a draw of the posterior, are worth."""
+        """How many independent draws ``values``, one per draw of the posterior, are worth."""
         if self.diagnostics is None:
             return float(len(values))
         return effective_draws(values, self.diagnostics.chains)

@@ -1,4 +1,4 @@
-"""Choosing the tempering: short rule-free runs side by side, judged on rows they did not see.
+"""Choosing the tempering: short runs without rules, side by side, compared on held-out rows.
 
 A mean-field posterior with KL weight 1 often collapses onto its prior, and a better ELBO is not a
 better prediction; so the weight is chosen by held-out log predictive density.
@@ -16,27 +16,33 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
-from prbnn.fitting.loop import Data, Plan, begin, pad, run_chunk
+from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
+from prbnn.fitting.padding import Data, pad
 from prbnn.inference.engine import Engine
-from prbnn.inference.problem import Batch, Problem
+from prbnn.inference.problem import Problem
 from prbnn.model.weights import unflatten
 
 CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05)
+# taken where there are fewer rows than FEWEST_ROWS
 FALLBACK = 0.2
 FEWEST_ROWS = 30
+# larger tables are sampled down to this many rows
 MOST_ROWS = 2048
 FOLDS = 3
 STEPS = 1500
-# rows with whole weights that add up to more are not told apart
-MOST_REPEATED = 10**6
+# the learning rate is raised by this factor, up to FASTEST: a short run at a higher rate goes about as
+# far as a long one
 HASTE = 4
 FASTEST = 0.02
+# functions drawn to predict the held-out rows
 DRAWS = 64
+# rows are repeated by their whole-numbered weights only where these add up to no more
+MOST_REPEATED = 10**6
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The tempering taken, and the held-out log density a row of each candidate (empty: fallback)."""
+    """The tempering chosen, and the held-out log density per row of each candidate (empty: fallback)."""
 
     value: float
     scores: dict[float, float]
@@ -44,12 +50,12 @@ class Chosen:
     def __str__(self) -> str:
         if not self.scores:
             return f"tempering {self.value:g} (too few rows to choose by held-out score)"
-        tried = ", ".join(f"{t:g}: {score:.3f}" for t, score in self.scores.items())
-        return f"tempering {self.value:g}, by held-out log density a row ({tried})"
+        found = ", ".join(f"{t:g}: {score:.3f}" for t, score in self.scores.items())
+        return f"tempering {self.value:g}, by held-out log density per row ({found})"
 
 
-class Entry(NamedTuple):
-    """One problem in the race: its rows, which of them each fold holds out, and a key a fold."""
+class Race(NamedTuple):
+    """One problem: its rows, which of them each fold holds out, and a key per fold."""
 
     problem: Problem
     enforcement: Enforcement
@@ -59,22 +65,22 @@ class Entry(NamedTuple):
 
 
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
-    """The largest candidate that is within one standard error of the best.
+    """The largest candidate whose held-out log density is within one standard error of the best.
 
-    Larger is closer to Bayes' rule and keeps the posterior wide, so ties go to it.
+    A larger tempering is closer to Bayes' rule and keeps the posterior wide.
     """
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
         return Chosen(FALLBACK, {})
-    entry = entry_of(problem, data, seed)
-    return verdict(race(engine, entry), entry.data)
+    race = race_of(problem, data, seed)
+    return verdict(run_race(engine, race), race.data)
 
 
 def rows_to_hold_out(problem: Problem, data: Data) -> Data:
-    """The rows that folds are made of: of classes and counts, each as often as its weight says.
+    """The rows that folds are made of; rows of classes and counts are repeated by their weights.
 
-    Such rows repeat by nature, and a fold that held out every row of a kind would ask about what no
-    other fold has seen. Rows of numbers repeat by copying: all copies are in one fold.
+    Such rows repeat by nature, and a fold that held out all copies of a row would ask about inputs that
+    no other fold has seen. Continuous rows repeat by copying, and all copies are in one fold.
     """
     rows = int(data.count)
     weight = np.asarray(data.weight, np.float64)[:rows]
@@ -85,8 +91,8 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
     return pad(np.asarray(data.x)[place], np.asarray(data.y)[place], np.ones(len(place)))
 
 
-def entry_of(problem: Problem, data: Data, seed: int) -> Entry:
-    """The problem without its rules, on at most MOST_ROWS rows in random folds."""
+def race_of(problem: Problem, data: Data, seed: int) -> Race:
+    """The problem without its rules, on at most MOST_ROWS rows, in folds that ``seed`` draws."""
     generator, rows = np.random.default_rng(seed), int(data.count)
     if rows > MOST_ROWS:
         pick = generator.permutation(rows)[:MOST_ROWS]
@@ -97,11 +103,11 @@ def entry_of(problem: Problem, data: Data, seed: int) -> Entry:
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
     bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
     none = enforcement_of([], np.zeros(0), float(rows))
-    return Entry(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
+    return Race(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
 
 
 def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
-    """The choice, from the held-out log density (candidates, rows) that a race found."""
+    """The choice, from the held-out log ``density`` (candidates, rows) of a race."""
     rows = int(data.count)
     weight = np.asarray(data.weight)[:rows]
     density = np.asarray(density)[:, :rows]
@@ -117,22 +123,23 @@ def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
 
 
 @eqx.filter_jit
-def race(engine: Engine, entry: Entry) -> Array:
+def run_race(engine: Engine, race: Race) -> Array:
     """Held-out log predictive density of every row (candidates, rows), all runs in one vmap."""
-    # a shorter run at a higher rate goes about as far as the long one will
     engine = engine.hasty(HASTE, FASTEST)
-    problem, enforcement, data, held, keys = entry
+    problem, enforcement, data, held, keys = race
     candidates = jnp.asarray(CANDIDATES, float)
-    plan = Plan(*(jnp.asarray(v, float) for v in (STEPS * 2 // 3, STEPS // 3, 0, STEPS)))
+    lengths = (STEPS * 2 // 3, STEPS // 3, 0, STEPS)
+    schedule = Schedule(*(jnp.asarray(length, float) for length in lengths))
 
     def one(tempering: Array, held: Array, key: Array) -> Array:
         run = eqx.tree_at(lambda p: p.tempering, problem, tempering)
         train = data._replace(weight=data.weight * (1 - held))
         start = engine.init(run, jax.random.fold_in(key, 2))
         carry = begin(engine, run, start, key, enforcement.init())
-        carry, _ = run_chunk(engine, run, enforcement, train, plan, carry, jnp.asarray(STEPS), None)
-        rows = Batch(train.x, train.y, train.weight, jnp.zeros((), int), jnp.ones(0))
-        fitted = engine.finish(run, carry.engine, rows)
+        carry, _ = run_chunk(
+            engine, run, enforcement, train, schedule, carry, jnp.asarray(STEPS), None
+        )
+        fitted = engine.finish(run, carry.engine, all_rows(train))
         draws = engine.draws_of(run, jax.random.fold_in(key, 1), fitted, DRAWS)
 
         def density(weights: Array, own: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Engines: each finds a posterior of log density + sum of pressure * f, one file an engine."""
+"""Engines: each finds a posterior of log density + sum of pressure * f, one file per engine."""
 
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.dropout import Dropout

@@ -14,17 +14,17 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.problem import Batch, Problem
 from prbnn.model.weights import flatten
 
-# how fast the usual length of a gradient follows the last ones
+# the rate at which the usual length of a gradient follows the last ones
 CLIP_RATE = 0.02
 
 
 class State(NamedTuple):
     """Variational parameters in one vector (means, log sds, likelihood's own), Adam's memory, and the
-    usual square of the gradient's norm."""
+    running mean of the gradient's squared norm."""
 
     parameters: Float[Array, " parameters"]
     optimiser: optax.OptState
@@ -35,13 +35,13 @@ class State(NamedTuple):
 class BayesByBackprop(Engine):
     """Options of the engine.
 
-    - `draws`: functions drawn a step
+    - `draws`: functions drawn per step
     - `learning_rate`: Adam's, on scaled data
-    - `initial_sd`: standard deviation of each weight at the start, as a share of its prior's
-    - `clip`: a gradient this many times longer than usual is shortened; Adam would remember it for a
-      thousand steps, and recurrent networks have such steps. None clips nothing
-    - `memory`: for how many steps Adam remembers how large gradients were; rules that pull in bursts
-      slow every weight for as long
+    - `initial_sd`: standard deviation of each weight at the start, as a fraction of its prior's
+    - `clip`: gradients are shortened to this many times their usual length. Recurrent networks have steps
+      with far longer ones, and Adam would remember these for `memory` steps. None clips nothing
+    - `memory`: for how many steps Adam remembers how large gradients were; rules whose gradients come in
+      bursts slow every weight for as long
 
     >>> BayesByBackprop(draws=16)
     BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01, clip=None, memory=1000)
@@ -92,7 +92,7 @@ class BayesByBackprop(Engine):
     ) -> tuple[State, Info]:
         """One Adam step on -(ELBO + sum of pressure * f)."""
         half = jax.random.normal(key, ((self.draws + 1) // 2, problem.size))
-        # each draw has its mirror image: what is odd in the noise cancels from the gradient
+        # antithetic draws: terms that are odd in the noise cancel from the gradient
         noise = jnp.concatenate([half, -half])[: self.draws]
 
         def loss(parameters: Array) -> tuple[Array, Info]:
@@ -113,7 +113,7 @@ class BayesByBackprop(Engine):
         return State(jnp.asarray(parameters), optimiser, usual), info
 
     def _clipped(self, gradient: Array, usual: Array) -> tuple[Array, Array]:
-        """The gradient, no longer than ``clip`` times the usual; and what is usual now."""
+        """The gradient, no longer than ``clip`` times the usual; and the usual square after it."""
         if self.clip is None:
             return gradient, usual
         square = jnp.sum(gradient**2)
@@ -130,7 +130,7 @@ class BayesByBackprop(Engine):
 
     def hasty(self, factor: float, fastest: float) -> BayesByBackprop:
         """The same at a higher rate."""
-        return replace(self, learning_rate=min(factor * self.learning_rate, fastest))
+        return replace(self, learning_rate=hasty_rate(self.learning_rate, factor, fastest))
 
     def moments(self, problem: Problem, state: State) -> tuple[Array, Array]:
         """Mean and standard deviation of every weight."""

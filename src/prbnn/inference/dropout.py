@@ -17,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.problem import Batch, Problem
 
 
@@ -32,8 +32,8 @@ class State(NamedTuple):
 class Dropout(Engine):
     """Options of the engine.
 
-    - `rate`: share of hidden units switched off in a draw
-    - `draws`: masks drawn a step
+    - `rate`: fraction of hidden units switched off in a draw
+    - `draws`: masks drawn per step
     - `learning_rate`: Adam's, on scaled data
 
     >>> Dropout(rate=0.1)
@@ -57,7 +57,7 @@ class Dropout(Engine):
         return State(problem.start, optax.scale_by_adam().init(problem.start))
 
     def masks(self, problem: Problem, key: Array, count: int) -> Float[Array, "count weights"]:
-        """Factors of every weight: 0 for those that leave a unit switched off."""
+        """``count`` masks: factors of every weight, 0 for those that read a unit switched off."""
         leaves = [leaf for leaf in jax.tree.leaves(problem.network) if eqx.is_inexact_array(leaf)]
         dropped = _hidden(problem.network, leaves)
         parts = []
@@ -90,7 +90,7 @@ class Dropout(Engine):
             vectors = jax.vmap(lambda mask: jnp.concatenate([weights * mask, own]))(masks)
             fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
             measured = jax.vmap(lambda v: problem.measure(v, batch))(vectors)
-            # the KL of a mixture of two narrow bumps is, but for a constant, weight decay
+            # up to a constant, the KL of a mixture of two narrow normals is weight decay
             cost = -(1 - self.rate) * problem.log_prior(vector)
             objective = fit - problem.tempering * cost
             gain = objective + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
@@ -109,11 +109,14 @@ class Dropout(Engine):
 
     def hasty(self, factor: float, fastest: float) -> Dropout:
         """The same at a higher rate."""
-        return replace(self, learning_rate=min(factor * self.learning_rate, fastest))
+        return replace(self, learning_rate=hasty_rate(self.learning_rate, factor, fastest))
 
 
 def _hidden(network: Any, leaves: list[Array]) -> dict[int, np.ndarray]:
-    """Which matrices read hidden units, and which of their sources those are; inputs stay on."""
+    """Which matrices (by place among the leaves) read hidden units, and which of their columns do.
+
+    Inputs stay on.
+    """
     matrices = [place for place, leaf in enumerate(leaves) if leaf.ndim == 2]
     stated = network.hidden_sources() if hasattr(network, "hidden_sources") else None
     if stated is None:

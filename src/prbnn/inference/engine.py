@@ -1,4 +1,4 @@
-"""The contract of an engine: where it starts, what a step does, and the draws it ends with."""
+"""The contract of an engine: how it starts, what a step does, and the draws it ends with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.enforcement.measure import Measured
-from prbnn.enforcement.pressure import REJECTION
 from prbnn.errors import is_number
 from prbnn.inference.problem import Batch, Problem
 from prbnn.rules.strengths import Kind
@@ -24,7 +24,7 @@ ALL_KINDS: tuple[Kind, ...] = (
 )
 
 
-# what engines that follow slopes honour, and say of the rest
+# the strengths that engines which follow gradients can enforce, and what they say of the others
 WITH_SLOPES: tuple[Kind, ...] = (Kind.SOFT, Kind.PRIOR, Kind.HARD, Kind.TOLERANT, Kind.AVERAGE)
 NEEDS_SLOPES = (
     "it follows slopes and an indicator has none: use .hard(), or inference='nuts' or 'bbb'"
@@ -32,10 +32,11 @@ NEEDS_SLOPES = (
 
 
 class Pace(NamedTuple):
-    """Where a step stands.
+    """Where a step is in its run.
 
-    `rate` scales the learning rate. A sampler adapts itself while `warmed` runs from 0 to 1, and
-    then keeps draws for `keeping` steps.
+    - `rate`: the factor of the learning rate
+    - `warmed`: runs from 0 to 1 while a sampler adapts itself
+    - `keeping`: for how many steps after that the sampler keeps draws
     """
 
     rate: Float[Array, ""]
@@ -49,9 +50,11 @@ class Pace(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a person wants to see of a step; `objective` is what the engine raises.
+    """What a person wants to see of a step.
 
-    `cost` is what the prior asks: KL(q || prior), or minus the log prior where there is no q.
+    - `objective`: what the engine maximises, without the rules' part
+    - `cost`: KL(q || prior), or minus the log prior where there is no q
+    - `measured`: of each function that the step drew, on the leading axis
     """
 
     objective: Float[Array, ""]
@@ -71,18 +74,17 @@ class Draws(NamedTuple):
 class Engine(Protocol):
     """Finds a posterior of log density + sum of pressure * f; options are fields of a dataclass.
 
-    What an engine does not say of itself is as in a variational one: it follows pressure at once,
-    takes batches, can always draw more, is raced and honours every strength.
+    The defaults are those of a variational engine: it follows pressure at once, takes batches, can always
+    draw more, and can enforce every strength.
 
     - `name`: as in ``inference="..."``
-    - `steps`: the budget unless one is given; `chunk`: steps between two looks from Python
+    - `steps`: the budget unless one is given; `chunk`: steps per call of the compiled loop
     - `block`: steps for which a sampler holds its pressure; 1 for engines that follow at once
-    - `rejection`: the share of its draws that may break a hard rule and be rejected. A sampler's kept
-      draws are the posterior under the rule whatever its pressure was, so it presses less
+    - `rejection`: the fraction of its draws that may break a hard rule and be rejected
     - `full_batch`: whether it needs all rows at every step
-    - `endless`: whether it can always be asked for more draws
+    - `endless`: whether it can always draw more
     - `races`: whether the tempering can be chosen by short runs of it
-    - `honours`: the kinds of strength it can keep; `instead` says what to use for the others
+    - `honours`: the kinds of strength it can enforce; `instead` says what to use for the others
     """
 
     name: ClassVar[str]
@@ -109,11 +111,14 @@ class Engine(Protocol):
         pressure: Float[Array, " rules"],
         pace: Pace,
     ) -> tuple[Any, Info]:
-        """One step; traced once and run in the compiled loop."""
+        """One step with the random ``key``; traced once and run in the compiled loop.
+
+        ``pressure`` is the factor of each rule's f in what is maximised.
+        """
         ...
 
     def finish(self, problem: Problem, state: Any, batch: Batch) -> Any:
-        """What is left to do once training has ended, on all rows: nothing, unless it says so."""
+        """The state after the last work on all rows, when training has ended; by default as it was."""
         return state
 
     @property
@@ -122,11 +127,11 @@ class Engine(Protocol):
         return self.steps
 
     def available(self, state: Any, count: int) -> int:
-        """How many draws there are to be had where ``count`` are asked for; not for compiled code."""
+        """How many draws there are where ``count`` are asked for; not for compiled code."""
         return count
 
     def residual(self, state: Any) -> float:
-        """How far members are from where they would stay, from 0 to 1; 0 where that is not known."""
+        """How far members are from a fixed point, from 0 to 1; 0 where that is not known."""
         return 0.0
 
     def draws_of(self, problem: Problem, key: Array, state: Any, count: int) -> Draws:
@@ -134,18 +139,23 @@ class Engine(Protocol):
         ...
 
     def hasty(self, factor: float, fastest: float) -> Engine:
-        """A quick copy of itself for short races; itself where it is not raced."""
+        """A faster copy of itself for short runs, by `hasty_rate`; itself where these are not made."""
         return self
 
 
 def evenly(vectors: Array, count: int) -> Array:
-    """``count`` of the rows, spread over all of them; all where there are fewer."""
+    """``count`` of the rows at even distances; all where there are fewer."""
     total = vectors.shape[0]
     return vectors if count >= total else vectors[(jnp.arange(count) * total) // count]
 
 
+def hasty_rate(rate: float, factor: float, fastest: float) -> float:
+    """The learning rate of a short run: ``factor`` times as high, up to ``fastest``."""
+    return min(factor * rate, fastest)
+
+
 def above_zero(options: object, *names: str) -> None:
-    """Refuse options that are not above 0, by engine and name."""
+    """Raise where an option of these ``names`` is not above 0."""
     for name in names:
         value = getattr(options, name)
         if not (is_number(value) and value > 0):

@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array, Float
 
-from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.members import (
     State,
     ascend,
@@ -31,7 +31,7 @@ class Ensemble(Engine):
     """Options of the engine.
 
     - `members`: how many networks
-    - `anchored`: whether each is pulled to its own draw of the prior instead of its mean
+    - `anchored`: whether each is pulled to its own draw of the prior, not to the prior's mean
     - `learning_rate`: Adam's, on scaled data
 
     >>> Ensemble(members=5)
@@ -50,7 +50,7 @@ class Ensemble(Engine):
         above_zero(self, "members", "learning_rate")
 
     def init(self, problem: Problem, key: Array) -> State:
-        """Every member at a start of its own."""
+        """Every member at a newly initialised network."""
         starts, anchors = jax.random.split(key)
         vectors = restarted(problem, starts, self.members)
         if not self.anchored:
@@ -79,5 +79,5 @@ class Ensemble(Engine):
 
     def hasty(self, factor: float, fastest: float) -> Ensemble:
         """A few members at a higher rate."""
-        rate = min(factor * self.learning_rate, fastest)
+        rate = hasty_rate(self.learning_rate, factor, fastest)
         return replace(self, members=min(self.members, 4), learning_rate=rate)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from prbnn.inference import members
-from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.problem import Batch, Problem
 from prbnn.rules.strengths import Kind
 
@@ -33,8 +33,8 @@ class Laplace(Engine):
 
     - `learning_rate`: Adam's, on scaled data
 
-    Soft rules pull the most probable weights; hard ones also, and then reject the draws that break
-    them. What a strength says of an average over draws cannot be trained here.
+    Soft rules move the most probable weights; hard rules also do, and then the draws that break them are
+    rejected. Strengths that bound an average over draws cannot be trained here.
 
     >>> Laplace()
     Laplace(learning_rate=0.005)
@@ -75,9 +75,9 @@ class Laplace(Engine):
         return State(moved, state.factor), members.averaged(info)
 
     def finish(self, problem: Problem, state: State, batch: Batch) -> State:
-        """Second derivatives of the log posterior in the last layer: their inverse is its covariance.
+        """The covariance of the last layer: the inverse of the log posterior's second derivatives.
 
-        What the tempered objective calls its posterior is (likelihood)^(1/tempering) * prior.
+        The posterior of the tempered objective is likelihood^(1/tempering) * prior.
         """
         vector, last = state.member.vectors[0], _last(problem)
         first = problem.size - last
@@ -88,7 +88,7 @@ class Laplace(Engine):
 
         curvature = jax.hessian(loss)(vector[first : problem.size])
         precision = jnp.diag(1 / problem.prior_sd[first:] ** 2)
-        # a last layer behind a link may bend the wrong way somewhere; the prior's share stays
+        # behind a link the likelihood may have negative curvature; there the prior's precision stays
         values, directions = jnp.linalg.eigh(0.5 * (curvature + curvature.T))
         curvature = (directions * jnp.maximum(values, 0.0)) @ directions.T
         values, directions = jnp.linalg.eigh(curvature + precision)
@@ -105,7 +105,7 @@ class Laplace(Engine):
 
     def hasty(self, factor: float, fastest: float) -> Laplace:
         """The same at a higher rate."""
-        return replace(self, learning_rate=min(factor * self.learning_rate, fastest))
+        return replace(self, learning_rate=hasty_rate(self.learning_rate, factor, fastest))
 
 
 def _last(problem: Problem) -> int:

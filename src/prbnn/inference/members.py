@@ -1,4 +1,4 @@
-"""What engines with a finite set of members share: one vector a member, moved together by Adam."""
+"""What engines with a finite set of members share: one vector per member, moved together by Adam."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from prbnn.inference.problem import Batch, Problem
 
 
 class State(NamedTuple):
-    """One vector (weights, then the likelihood's own parameters) a member, and Adam's memory.
+    """One vector (weights, then the likelihood's own parameters) per member, and Adam's memory.
 
-    `anchors` is what each member's prior is centred at.
+    `anchors` is the centre of each member's prior.
     """
 
     vectors: Float[Array, "members vector"]
@@ -33,7 +33,7 @@ def start(problem: Problem, vectors: Array, anchors: Array | None = None) -> Sta
 
 
 def restarted(problem: Problem, key: Array, members: int) -> Float[Array, "members vector"]:
-    """Members at networks built anew, each from a key of its own."""
+    """Members at newly initialised networks, each from a key of its own."""
     weights = jax.vmap(problem.fresh)(jax.random.split(key, members))
     own = jnp.broadcast_to(problem.likelihood_start, (members, problem.likelihood_start.size))
     return jnp.concatenate([weights, own], axis=1)
@@ -76,7 +76,7 @@ def log_density(
 
 
 def averaged(info: Info) -> Info:
-    """Over members; what was measured keeps one row a member."""
+    """Means over members; `measured` keeps one row per member."""
     return Info(*(jnp.mean(part) for part in info[:3]), info.measured)
 
 

@@ -13,14 +13,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.inference.reservoir import Reservoir, available, drawn, empty, put
+from prbnn.inference.reservoir import Reservoir, empty, put
+from prbnn.inference.sampler import Sampler
 
 FIRST_WINDOW = 25
 FIRST_STEP = 0.01
-# the mass is learned in this stretch of the warm-up; before and after, the step size alone
+# the parts of the warm-up between which the mass matrix is learned; before and after, the step size alone
 SLOW = (0.1, 0.9)
 
 
@@ -34,7 +35,7 @@ class Spread(NamedTuple):
 
 
 class State(NamedTuple):
-    """Chains, what they have learned of the posterior's shape, and the draws they kept."""
+    """Chains, the step size and mass matrix adapted so far, and the draws kept."""
 
     chains: Float[Array, "chains vector"]
     step_size: Any
@@ -44,11 +45,11 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NUTS(Engine):
+class NUTS(Sampler):
     """Options of the engine.
 
-    - `chains`: how many run side by side
-    - `keep`: draws kept of each
+    - `chains`: how many chains run side by side
+    - `keep`: draws kept per chain
     - `doublings`: a path has at most 2^doublings steps
     - `target`: acceptance the step size is tuned to
 
@@ -56,17 +57,12 @@ class NUTS(Engine):
     NUTS(chains=2, keep=250, doublings=8, target=0.8)
     """
 
-    chains: int = 4
-    keep: int = 250
     doublings: int = 8
     target: float = 0.8
 
     name: ClassVar[str] = "nuts"
     block: ClassVar[int] = 20
-    rejection: ClassVar[float] = 0.5
     full_batch: ClassVar[bool] = True
-    endless: ClassVar[bool] = False
-    races: ClassVar[bool] = False
     steps: ClassVar[int] = 1000
     chunk: ClassVar[int] = 20
 
@@ -76,7 +72,7 @@ class NUTS(Engine):
             raise ValueError(f"NUTS: target must be below 1, got {self.target!r}")
 
     def init(self, problem: Problem, key: Array) -> State:
-        """Every chain at a network of its own."""
+        """Every chain at a newly initialised network."""
         start = restarted(problem, key, self.chains)
         begin, _, _ = self._tuning()
         mass = jnp.concatenate([problem.prior_sd, problem.own_prior_sd]) ** 2
@@ -102,9 +98,10 @@ class NUTS(Engine):
         pressure: Float[Array, " rules"],
         pace: Pace,
     ) -> tuple[State, Info]:
-        """One transition of every chain; points of the rules stay the same, or it were no density.
+        """One transition of every chain.
 
-        The indicator of a probable rule has no slope: it counts through the accept step.
+        The rules' points stay the same from step to step, since a density must not change. The indicator
+        of a probable rule has no slope; it counts through the accept step.
         """
         from blackjax.mcmc import hmc, nuts
 
@@ -138,7 +135,7 @@ class NUTS(Engine):
         )
 
     def _learn(self, state: State, pace: Pace) -> State:
-        """Take the chains' positions in; at the end of a window, take the mass and start a longer one."""
+        """Take the chains' positions in; at the end of a window, take its mass and start a longer one."""
         learning = (pace.warmed >= SLOW[0]) & (pace.warmed < SLOW[1])
         old = state.spread
         count = old.count + 1
@@ -147,7 +144,7 @@ class NUTS(Engine):
         spread = _when(learning, Spread(mean, squares, count, old.window), old)
         ends = learning & (spread.count >= spread.window)
         variance = spread.squares / jnp.maximum(spread.count - 1, 1)
-        # a short window's variance is pulled a little to a small number, as in Stan
+        # regularised towards a small number, as in Stan
         weight = spread.count / (spread.count + 5)
         mass = weight * variance + (1 - weight) * 1e-3
         begin, _, tuned = self._tuning()
@@ -157,26 +154,13 @@ class NUTS(Engine):
             spread=_when(ends, _no_spread(state.chains, 2 * spread.window), spread),
         )
 
-    @property
-    def budget(self) -> int:
-        """Long enough after the warm-up for as many draws as are to be kept."""
-        return max(self.steps, 2 * self.keep)
-
-    def available(self, state: State, count: int) -> int:
-        """No more than were kept."""
-        return min(count, available(state.reservoir))
-
-    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
-        """The kept draws."""
-        return drawn(problem, state.reservoir, state.chains, count)
-
 
 def _no_spread(start: Array, window: Array) -> Spread:
     return Spread(jnp.zeros_like(start), jnp.zeros(start.shape[1]), jnp.zeros(()), window)
 
 
 def _typed(state: Any) -> Any:
-    """Numbers as arrays of a type of their own: weakly typed ones would compile the loop twice."""
+    """Numbers as strongly typed arrays: weakly typed ones would compile the loop twice."""
     kind = jnp.zeros(()).dtype
     return jax.tree.map(
         lambda a: jnp.asarray(a, jnp.int32 if jnp.issubdtype(jnp.asarray(a).dtype, int) else kind),

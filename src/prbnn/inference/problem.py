@@ -1,13 +1,12 @@
-"""What an engine sees: a log density over one vector, and what draws do to each rule.
+"""What an engine sees: a log density over one vector, and what is measured of each rule.
 
-An engine moves a vector of weights followed by the likelihood's own parameters (such as a log
-noise); it need not know where one ends and the other begins.
+An engine moves a vector of weights followed by the likelihood's own parameters (such as a log noise).
+It need not know where one ends and the other begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,18 +17,21 @@ from jaxtyping import Array, Float, Int
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.enforcement.worst import kept_worst
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.networks import Network, build
+from prbnn.model.response import response
 from prbnn.model.weights import flatten, unflatten
 from prbnn.rules.scoring.binding import BoundKnowledge
 
-# in units of a rule; see inside_of
+# in the rule's unit; see inside_of
 INSIDE = 0.02
 
 
 class Batch(NamedTuple):
-    """Rows of a step (weight 0 pads), how many rows each stands for, and where to try the rules.
+    """Rows of a step, and where the rules are evaluated.
 
-    Points are those of each pool from `points_start` on, and where it is given those at `worst`.
+    - `weight`: how many rows each row counts as; 0 for padding
+    - `points_start`: points are those of each pool from this one on
+    - `softness`: width of the surrogate of each probable rule
+    - `worst`: positions of further points per pool, where these are known
     """
 
     x: Float[Array, "rows inputs"]
@@ -40,23 +42,13 @@ class Batch(NamedTuple):
     worst: Int[Array, "groups worst"] | None = None
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """A network's declaration: another key, another start."""
-
-    network: Network | Callable
-    inputs: int
-    outputs: int
-
-    def __call__(self, key: Array) -> Float[Array, " weights"]:
-        return flatten(build(self.network, key, self.inputs, self.outputs))
-
-
 class Problem(eqx.Module):
     """Network, likelihood, prior, tempering and knowledge; every number is an array.
 
-    `own_prior_mean` and `own_prior_sd` are of the likelihood's own parameters, which samplers and
-    particles draw; other engines maximise over them.
+    - `fresh`: newly initialised weights, by a key
+    - `own_prior_mean`, `own_prior_sd`: of the likelihood's own parameters, which samplers and particles
+      draw; other engines maximise over them
+    - `points_width`: how many points of each pool a step evaluates
     """
 
     network: Any
@@ -92,12 +84,12 @@ class Problem(eqx.Module):
         return weights, own if self.likelihood.learns else self.likelihood_start
 
     def function(self, vector: Float[Array, " vector"]) -> Callable[[Array], Array]:
-        """The response a vector stands for: network inputs to outputs, without noise."""
+        """The function that a vector stands for: network inputs to outputs, without noise."""
         weights, own = self.split(vector)
         return response(self.network, self.likelihood, weights, own)
 
     def log_likelihood(self, vector: Float[Array, " vector"], batch: Batch) -> Float[Array, ""]:
-        """Sum over the batch's rows, each counted by its weight."""
+        """Sum over the batch's rows, each times its weight."""
         weights, own = self.split(vector)
         network = unflatten(self.network, weights)
         density = jax.vmap(lambda x, y: self.likelihood.log_density(own, network(x), y))(
@@ -118,7 +110,7 @@ class Problem(eqx.Module):
     ) -> tuple[Array, tuple[Array, Array, Measured]]:
         """What samplers draw from: log of prior * (likelihood * exp(sum pressure f))^(1/tempering).
 
-        With the parts it is made of: log likelihood, log prior, and what was measured.
+        Returns it with its parts: log likelihood, log prior, and what was measured.
         """
         fit, prior = self.log_likelihood(vector, batch), self.log_prior(vector)
         measured = self.measure(vector, batch)
@@ -128,7 +120,7 @@ class Problem(eqx.Module):
         return gain / self.tempering + prior + own_prior, (fit, prior, measured)
 
     def measure(self, vector: Float[Array, " vector"], batch: Batch) -> Measured:
-        """What one drawn function does to each rule on this step's points."""
+        """What the function of ``vector`` does to each rule on this step's points."""
         if self.knowledge is None:
             return Measured(jnp.zeros(0), jnp.zeros(0), jnp.zeros(0))
         return measure(
@@ -153,18 +145,18 @@ class Problem(eqx.Module):
         start: Array,
         width: int,
     ) -> tuple[Float[Array, " rules"], Int[Array, "groups worst"]]:
-        """Try some functions at ``width`` points of each pool and at the worst that are known.
+        """Evaluate functions at ``width`` points per pool from ``start`` on, and at the ``worst`` known.
 
-        The share of them that break each rule there, and the worst points after that.
+        Returns the fraction of them that break each rule there, and the worst points after that.
         """
         knowledge = self.knowledge
         if knowledge is None:
             return jnp.zeros(0), worst
-        tried = width + worst.shape[1]
+        points = width + worst.shape[1]
 
         def measured(vector: Array) -> Measured:
             return measure(
-                knowledge, self.function(vector), start, tried, inside=self.inside, worst=worst
+                knowledge, self.function(vector), start, points, inside=self.inside, worst=worst
             )
 
         found = jax.tree.map(lambda part: jnp.mean(part, axis=0), jax.lax.map(measured, vectors))
@@ -174,15 +166,7 @@ class Problem(eqx.Module):
 def inside_of(knowledge: BoundKnowledge) -> float:
     """How far inside its limit a hard rule without a tolerance is trained, in its unit.
 
-    No set of points is dense over several inputs: a function that touches its limit at some will cross
-    it a little between them.
+    No set of points is dense over several inputs: a function that touches its limit at some of them would
+    cross it a little between them.
     """
     return INSIDE if len(knowledge.frame.inputs) > 1 else 0.0
-
-
-def response(
-    network: Any, likelihood: Likelihood, weights: Array, own: Array
-) -> Callable[[Array], Array]:
-    """What rules see of a network with some weights: means, rates or class probabilities."""
-    built = unflatten(network, weights)
-    return lambda x: likelihood.split(own, built(x))[0]

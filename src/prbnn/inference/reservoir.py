@@ -1,4 +1,4 @@
-"""What samplers share: chains that keep draws, evenly spread over the steps after their warm-up."""
+"""The draws that a sampler's chains keep, evenly spread over the steps after their warm-up."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from prbnn.inference.problem import Problem
 
 
 class Reservoir(NamedTuple):
-    """Draws kept of every chain, and what was counted on the way.
+    """Draws kept per chain, and counts over the steps after the warm-up.
 
-    Only the first `filled` draws of each chain were drawn; the places after them are zeros. `f` is what
-    each of them does to each rule. `due` decides when the next draw is kept; see `put`.
+    - `vectors`: of which only the first `filled` per chain were drawn; the places after them are zeros
+    - `f`: of each kept draw and rule
+    - `due`: decides when the next draw is kept; see `put`
+    - `divergences`, `acceptance`: summed over the `counted` steps
     """
 
     vectors: Float[Array, "chains keep vector"]
@@ -51,11 +53,11 @@ def put(
     divergent: Array,
     acceptance: Array,
 ) -> Reservoir:
-    """Keep the chains' positions once warm: the last of each of ``keep`` equally long stretches.
+    """Keep the chains' positions once warm: the last step of each of ``keep`` equally long stretches.
 
-    `due` grows by ``keep`` at each step, and a draw is kept whenever it reaches the number of steps there
-    are: whole numbers, so that no place is skipped. Where there are fewer steps than places, each step's
-    position is kept, and the places that remain stay unfilled.
+    `due` grows by ``keep`` per step, and a draw is kept whenever it reaches the number of steps after the
+    warm-up; these are whole numbers, so that no place is skipped. Where there are fewer steps than
+    places, every step's position is kept, and the places that remain stay unfilled.
     """
     places = reservoir.vectors.shape[1]
     due = reservoir.due + jnp.minimum(places, pace.keeping)
@@ -78,7 +80,7 @@ def put(
 
 
 def available(reservoir: Reservoir) -> int:
-    """How many draws all chains together have; before any was kept, where each chain is."""
+    """How many draws all chains together have; one per chain before any was kept, its position."""
     return reservoir.vectors.shape[0] * max(1, int(reservoir.filled))
 
 
@@ -87,7 +89,7 @@ def drawn(
 ) -> Draws:
     """``count`` of the kept draws, chain after chain, or each chain's position where none was kept yet.
 
-    There must be as many: see `available`.
+    ``count`` is at most `available`.
     """
     each = jnp.maximum(reservoir.filled, 1)
     held = reservoir.vectors.at[:, 0].set(

@@ -1,4 +1,4 @@
-"""SGHMC: chains that roll over the posterior with friction, seeing a batch of rows at a time.
+"""SGHMC: Hamiltonian chains with friction, whose gradients are of a batch of rows.
 
 Reach for it when the posterior itself is wanted and there are too many rows for NUTS.
 Chen et al., *Stochastic gradient Hamiltonian Monte Carlo*, 2014; Leimkuhler and Matthews' splitting
@@ -15,16 +15,18 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Info, Pace, above_zero
 from prbnn.inference.members import averaged, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.inference.reservoir import Reservoir, available, drawn, empty, put
+from prbnn.inference.reservoir import Reservoir, empty, put
+from prbnn.inference.sampler import Sampler
 from prbnn.rules.strengths import Kind
 
-# the first part of the warm-up climbs to where the posterior is; then gradients are measured
+# the fraction of the warm-up that climbs to where the posterior is; then gradients are measured
 CLIMBING = 0.2
-# per step, in standard deviations of the prior
+# learning rate of the climb, in standard deviations of the prior
 CLIMBING_RATE = 0.01
+# steps that the mean square of gradients remembers
 GRADIENT_MEMORY = 200
 
 
@@ -40,28 +42,23 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SGHMC(Engine):
+class SGHMC(Sampler):
     """Options of the engine.
 
-    - `chains`: how many run side by side
-    - `keep`: draws kept of each
+    - `chains`: how many chains run side by side
+    - `keep`: draws kept per chain
     - `step_size`: in standard deviations of the posterior; smaller is more exact
-    - `friction`: how fast velocities are forgotten, for each unit of time
+    - `friction`: the rate at which velocities decay, per unit of time
 
     >>> SGHMC(chains=2)
     SGHMC(chains=2, keep=250, step_size=0.1, friction=1.0)
     """
 
-    chains: int = 4
-    keep: int = 250
     step_size: float = 0.1
     friction: float = 1.0
 
     name: ClassVar[str] = "sghmc"
     block: ClassVar[int] = 100
-    rejection: ClassVar[float] = 0.5
-    endless: ClassVar[bool] = False
-    races: ClassVar[bool] = False
     steps: ClassVar[int] = 20_000
     chunk: ClassVar[int] = 500
     honours: ClassVar[tuple[Kind, ...]] = WITH_SLOPES
@@ -71,7 +68,7 @@ class SGHMC(Engine):
         above_zero(self, "chains", "keep", "step_size", "friction")
 
     def init(self, problem: Problem, key: Array) -> State:
-        """Every chain at a network of its own, at rest."""
+        """Every chain at a newly initialised network, at rest."""
         start = restarted(problem, key, self.chains)
         return State(
             start,
@@ -104,16 +101,16 @@ class SGHMC(Engine):
 
         density = log_density(problem, batch, pressure)
         gradient, info = jax.vmap(jax.grad(density, has_aux=True))(moved)
-        share = jnp.where(pace.warming, 1 / GRADIENT_MEMORY, 0.0)
-        # a dual that moves pulls all chains alike: what they share is no part of their spread
-        shared = jnp.mean(gradient, axis=0) if self.chains > 1 else 0.0
-        found = jnp.sum((gradient - shared) ** 2, axis=0) / max(self.chains - 1, 1)
+        following = jnp.where(pace.warming, 1 / GRADIENT_MEMORY, 0.0)
+        # a dual that moves pulls all chains alike, and their common gradient is no part of their spread
+        common = jnp.mean(gradient, axis=0) if self.chains > 1 else 0.0
+        found = jnp.sum((gradient - common) ** 2, axis=0) / max(self.chains - 1, 1)
         return (
             State(
                 moved,
                 jnp.where(climbing, noise, velocity + half * gradient),
                 gradient,
-                state.squares + share * (found - state.squares),
+                state.squares + following * (found - state.squares),
                 optimiser,
                 put(
                     state.reservoir,
@@ -128,7 +125,7 @@ class SGHMC(Engine):
         )
 
     def _scale(self, problem: Problem, state: State) -> Float[Array, " vector"]:
-        """About each weight's posterior sd: gradients at equilibrium have the precision as variance."""
+        """About each weight's posterior sd: at equilibrium the variance of gradients is the precision."""
         prior = jnp.concatenate([problem.prior_sd, problem.own_prior_sd]) ** -2
         return 1 / jnp.sqrt(jnp.maximum(state.squares, prior))
 
@@ -136,16 +133,3 @@ class SGHMC(Engine):
         direction, optimiser = optax.scale_by_adam().update(state.gradient, state.optimiser)
         prior = jnp.concatenate([problem.prior_sd, problem.own_prior_sd])
         return state.chains + CLIMBING_RATE * prior * jnp.asarray(direction), optimiser
-
-    @property
-    def budget(self) -> int:
-        """Long enough after the warm-up for as many draws as are to be kept."""
-        return max(self.steps, 2 * self.keep)
-
-    def available(self, state: State, count: int) -> int:
-        """No more than were kept."""
-        return min(count, available(state.reservoir))
-
-    def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
-        """The kept draws."""
-        return drawn(problem, state.reservoir, state.chains, count)

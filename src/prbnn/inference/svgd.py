@@ -2,7 +2,7 @@
 
 Reach for it on small networks, where a few hundred particles can stand for several modes.
 Liu and Wang, *Stein variational gradient descent*, 2016. Rules enter with a plus sign: f is higher
-where a rule is kept better.
+where a rule is violated less.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NEIGHBOURS = 16
 # the kernel's width, in medians / log(particles): with 1 the spread of a normal posterior comes out 3 %
 # short; with 4 the mean beside a kink of the density, such as a rule's limit, comes out 5 % off
 WIDTH = 2.0
-# Adam forgets squared gradients after so many steps: particles start where the density is steep, and
-# gradients remembered from there would hold them back for the rest of the fit
+# Adam remembers squared gradients for this many steps: particles start where the density is steep, and
+# gradients remembered from there would slow them for the rest of the fit
 MEMORY = 300
-# attraction and repulsion are compared as means over so many steps, since each step sees other points
+# attraction and repulsion are compared as means over this many steps, since points differ by step
 BALANCE_MEMORY = 100
 
 
@@ -53,7 +53,7 @@ class SVGD(Engine):
 
     - `particles`: how many vectors
     - `learning_rate`: Adam's, on scaled data
-    - `spread`: sd of the particles' first distance from the network as built, in prior sds
+    - `spread`: sd of the noise added to the particles' first weights, in standard deviations of the prior
 
     >>> SVGD(particles=200)
     SVGD(particles=200, learning_rate=0.01, spread=0.1)
@@ -74,7 +74,7 @@ class SVGD(Engine):
         above_zero(self, "particles", "learning_rate", "spread")
 
     def init(self, problem: Problem, key: Array) -> State:
-        """Particles around networks of their own starts."""
+        """Particles near newly initialised networks."""
         starts, noise = jax.random.split(key)
         vectors = restarted(problem, starts, self.particles)
         shift = jax.random.normal(noise, (self.particles, problem.size)) * problem.prior_sd
@@ -121,7 +121,7 @@ class SVGD(Engine):
         )
 
     def residual(self, state: State) -> float:
-        """What is left of attraction after repulsion, as a fraction of both."""
+        """The norm of attraction plus repulsion, as a fraction of the sum of their norms."""
         return float(jnp.linalg.norm(state.direction) / jnp.maximum(state.force, 1e-30))
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:

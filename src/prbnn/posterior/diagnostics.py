@@ -12,19 +12,20 @@ import numpy as np
 
 from prbnn.posterior.draws import Posterior
 
+# predictions are compared at no more training rows than this
 MOST_ROWS = 50
-# above this, chains have not been everywhere the posterior is
+# above this, chains have not mixed
 LARGEST_R_HAT = 1.05
-# two halves of fewer draws than this per chain say nothing
+# with fewer draws per chain, R-hat and effective draws are not computed
 FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The worst over predictions at training rows; divergences are counted after the warm-up.
+    """The worst values over predictions at training rows; divergences are counted after the warm-up.
 
-    - `r_hat`: of the halves of all chains, so that a single chain and chains that drift together are
-      seen, too; NaN where chains are too short to tell
+    - `r_hat`: over the halves of all chains, which also shows drift of a single chain or of all together;
+      NaN where chains are too short
     - `kept`: how many draws were kept per chain; None of models saved before it was counted
     """
 
@@ -49,7 +50,7 @@ class Diagnostics:
 
 
 def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: float) -> Diagnostics:
-    """Of draws that lie one chain after another."""
+    """Diagnostics of a posterior whose draws lie one chain after another."""
     rows = posterior.columns.distinct
     few = rows[np.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).astype(int)]
     values = by_chain(posterior.functions(few).reshape(len(posterior), -1), chains)
@@ -68,8 +69,8 @@ def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: fl
 def effective_draws(values: np.ndarray, chains: int) -> float:
     """How many independent draws a quantity's draws, one chain after another, are worth.
 
-    No more than the spread of the chains' own means allows: chains that each stay somewhere have
-    seen fewer places than they have draws.
+    At most what the spread of the chains' means allows: chains that each stay in their own place are
+    worth fewer draws than they have.
     """
     each = by_chain(np.asarray(values, float)[:, None], chains)
     if each.shape[1] < FEWEST_DRAWS:
@@ -82,7 +83,7 @@ def effective_draws(values: np.ndarray, chains: int) -> float:
 
 
 def by_chain(values: np.ndarray, chains: int) -> np.ndarray:
-    """(chains, draws, ...) of values that lie one chain after another."""
+    """``values`` that lie one chain after another, as (chains, draws, ...)."""
     each = len(values) // chains
     return values[: each * chains].reshape(chains, each, *values.shape[1:])
 
@@ -95,6 +96,6 @@ def _scores(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.shape[0] < 2:
         values = halves
     with np.errstate(divide="ignore", invalid="ignore"):
-        # chains that stand still have no spread of their own: R-hat is infinite, and no draw counts
+        # chains that stand still have no variance of their own: R-hat is infinite, effective draws are 0
         r_hat, effective = potential_scale_reduction(halves), effective_sample_size(values)
     return np.asarray(r_hat), np.nan_to_num(np.asarray(effective))

@@ -1,1 +1,1 @@
-"""What people look at: metrics, tables and plots."""
+"""The report on a fitted model: its findings in words, tables and plots, as one HTML page."""

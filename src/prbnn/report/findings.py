@@ -1,4 +1,4 @@
-"""Everything that a report says, as numbers: computed once from a subject, before any words."""
+"""Every number of a report, computed once from its subject."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.assessment import metrics
-from prbnn.assessment.calibration import Ranks, Reliability, ranks, reliability
+from prbnn.assessment.scores import (
+    ClassScores,
+    RegressionScores,
+    class_scores,
+    regression_scores,
+)
 from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
 from prbnn.posterior.draws import Posterior
@@ -20,47 +24,31 @@ from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
 
 WORST_ROWS = 8
-# draws of the plain network that are tried against the rules
+# draws of the plain network that are checked against the rules
 PLAIN_DRAWS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """One regression model on the rows that judge; arrays have one entry an output."""
-
-    rmse: np.ndarray
-    crps: np.ndarray
-    log_density: float
-    deviation: np.ndarray
-    epistemic: np.ndarray
-    ranks: Ranks
-
-
-@dataclass(frozen=True, eq=False)
-class ClassScores:
-    """One classifier on the rows that judge.
-
-    `reliability` is of the one probability of two classes, or of the most probable class of several.
-    """
-
-    accuracy: float
-    log_loss: float
-    reliability: Reliability
 
 
 @dataclass(frozen=True)
 class PlainRule:
-    """How the plain network stands to a rule that it was not told."""
+    """How far a plain network, fitted without rules, breaks one of them.
 
-    violation: float
-    share: float
+    `broken` is the fraction of its draws that break the rule anywhere, `points_broken_by_mean` the number
+    of points where its mean prediction does.
+    """
+
+    broken: float
     points_broken_by_mean: int
-    points: int
 
 
 @dataclass(frozen=True, eq=False)
 class WorstRow:
-    """A row that the model did not expect; `excess` is surprise above the median row's, in nats."""
+    """A row of low predictive density.
+
+    - `place`: its position in the subject's table
+    - `excess`: its surprise, minus the log density, above that of the median row, in nats
+    - `mean`, `low`, `high`: the prediction there and its 90 % band, one entry per output
+    - `broken`: names of the rules that the row breaks as observed
+    """
 
     place: int
     excess: float
@@ -72,10 +60,21 @@ class WorstRow:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What was measured; profiles are in the order of how much they matter."""
+    """The numbers of a report.
 
-    scores: Scores | ClassScores
-    plain_scores: Scores | ClassScores | None
+    - `scores`, `plain_scores`: of the model, and of the plain network if there is one
+    - `plain_rules`: one entry per rule; empty without a plain network
+    - `profiles`: predictions along each input, the input that moves the mean most first
+    - `plain_profile`: the plain network along the first of these inputs
+    - `typical`: the row at which the other inputs are held
+    - `predicted`: mean predictions (rows, outputs) of the held-out rows
+    - `rows_breaking`: per rule, how many observed rows break it and how many are in its region; None
+      where a single row cannot break it
+    - `worst`: the rows of lowest predictive density
+    """
+
+    scores: RegressionScores | ClassScores
+    plain_scores: RegressionScores | ClassScores | None
     plain_rules: tuple[PlainRule, ...]
     profiles: tuple[Profile, ...]
     plain_profile: Profile | None
@@ -86,7 +85,7 @@ class Findings:
 
 
 def findings_of(subject: Subject) -> Findings:
-    """Measure a subject: scores, profiles, rules against the plain network and rows, surprises."""
+    """Compute every number of the report on a subject."""
     posterior, plain = subject.posterior, subject.plain
     columns = posterior.columns
     numbers = subject.classes is None
@@ -115,62 +114,32 @@ def findings_of(subject: Subject) -> Findings:
     )
 
 
-def scores_of(subject: Subject, model: Any) -> Scores | ClassScores:
-    """Score a model on the rows that judge."""
+def scores_of(subject: Subject, model: Any) -> RegressionScores | ClassScores:
+    """The scores of the subject's model, or of the plain one, on the held-out rows."""
     rows, truth = subject.inputs[subject.judges], subject.numbers[subject.judges]
     posterior = model.posterior_
     if subject.classes is not None:
-        return _class_scores(posterior.predict(rows).mean, truth)
-    prediction = posterior.predict(rows)
-    samples = posterior.samples(rows)
-    outputs = range(truth.shape[1])
-    return Scores(
-        rmse=np.array([metrics.rmse(truth[:, k], prediction.mean[:, k]) for k in outputs]),
-        crps=np.array([metrics.crps(truth[:, k], samples[:, :, k]) for k in outputs]),
-        log_density=float(np.mean(posterior.log_density(rows, truth))),
-        deviation=prediction.total.mean(axis=0),
-        epistemic=prediction.epistemic.mean(axis=0),
-        ranks=ranks(posterior, rows, truth),
-    )
-
-
-def _class_scores(probability: np.ndarray, truth: np.ndarray) -> ClassScores:
-    if truth.shape[1] == 1:
-        found = reliability(probability[:, 0], truth[:, 0])
-        probability, truth = (np.hstack([1 - part, part]) for part in (probability, truth))
-    else:
-        probability = probability / probability.sum(axis=1, keepdims=True)
-        top = np.argmax(probability, axis=1)
-        rows = np.arange(len(top))
-        found = reliability(probability[rows, top], truth[rows, top])
-    return ClassScores(
-        metrics.accuracy(truth, probability), metrics.log_loss(truth, probability), found
-    )
+        return class_scores(posterior.predict(rows).mean, truth)
+    return regression_scores(posterior, rows, truth)
 
 
 def plain_rules(rules: list[Rule], posterior: Posterior) -> tuple[PlainRule, ...]:
-    """Try a network that was not told the rules against every one of them."""
+    """Check every rule against the draws of a network that was fitted without rules."""
     if not rules:
         return ()
     posterior = posterior.take(np.arange(min(PLAIN_DRAWS, len(posterior))))
-    check, units = posterior.check(rules), posterior.bind(rules, 8).units
-    points = posterior.points_for_mean(1024)
-    breaks = posterior.breaks_of_mean(rules, points)
+    broken = np.mean(posterior.check(rules).broken(), axis=0)
+    of_mean = posterior.breaks_of_mean(rules, posterior.points_for_mean(1024))
     return tuple(
-        PlainRule(
-            violation=float(-np.mean(check.f[:, k]) * units[k]) + 0.0,
-            share=float(np.mean(check.broken()[:, k])),
-            points_broken_by_mean=int(breaks[k]),
-            points=points,
-        )
-        for k in range(len(rules))
+        PlainRule(float(part), int(points)) for part, points in zip(broken, of_mean, strict=True)
     )
 
 
 def rows_breaking(subject: Subject) -> list[tuple[np.ndarray, np.ndarray] | None]:
-    """For every rule: which of the rows looked at break it as observed, and which it speaks of.
+    """For every rule: which rows break it as observed, and which rows are in its region.
 
-    None for rules on shapes and comparisons, and on probabilities: no single row can break those.
+    Both are masks over ``subject.looked_at``. None for rules on shapes, comparisons and probabilities,
+    which no single row can break.
     """
     posterior = subject.posterior
     if subject.classes is not None:
@@ -178,7 +147,7 @@ def rows_breaking(subject: Subject) -> list[tuple[np.ndarray, np.ndarray] | None
     rows, values = subject.inputs[subject.looked_at], subject.numbers[subject.looked_at]
     found = []
     for rule in subject.rules:
-        # a bound need not be finite outside its region, so only rows within are asked
+        # a bound need not be finite outside its region, so only the rows inside are scored
         held = in_region(rule.region, posterior.columns, rows, beyond=True)
         score = _observed(rule, posterior, rows[held], values[held]) if np.any(held) else None
         if score is None:

@@ -1,37 +1,24 @@
-"""The report: one HTML page that needs nothing beside it, and its plots as PNG files."""
+"""The report: one self-contained HTML page, and its plots as PNG files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
-
-from prbnn.report.findings import Findings, Scores, findings_of
-from prbnn.report.palette import Key, variables
-from prbnn.report.pictures import MOST_OUTPUTS, Pictures, pictures_of
-from prbnn.report.subject import MOST_ROWS, Subject
-from prbnn.report.svg import Picture, inline, save
-from prbnn.report.tables import (
-    audit_table,
-    broken_table,
-    coverage_table,
-    knowledge_table,
-    made_table,
-    scores_table,
-    worst_table,
-)
+from prbnn.report import sections
+from prbnn.report.findings import Findings, findings_of
+from prbnn.report.palette import variables
+from prbnn.report.pictures import Pictures, pictures_of
+from prbnn.report.subject import Subject
+from prbnn.report.svg import save
 from prbnn.report.verdict import Mood, headline, tiles, verdict
-from prbnn.report.wording import counted, percent, with_unit
-from prbnn.rules.strengths import Kind
 from prbnn.system.disk import write_whole
 
 __all__ = ["Subject", "html_page", "write_report"]
 
-# a browser that obeys this loads nothing, whatever a name in the data says
+# under this policy a browser loads nothing, whatever a name in the data says
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 SIGNS: dict[Mood, str] = {
     "good": "M2 7.5 5.5 11 12 3.5",
@@ -68,25 +55,25 @@ def write_report(subject: Subject, folder: Path, pictures: bool = True) -> Path:
 
 
 def html_page(subject: Subject) -> str:
-    """The page as text."""
+    """The report on a subject, as the text of an HTML page."""
     findings = findings_of(subject)
     return _page(subject, findings, pictures_of(subject, findings))
 
 
 def _page(subject: Subject, findings: Findings, drawn: Pictures) -> str:
-    sections = [
-        ("fit", "Data and fit", _fit(subject, findings, drawn)),
-        ("knowledge", "Knowledge", _knowledge(subject, findings)),
-        ("training", "Training", _training(subject, drawn)),
-        ("calibration", "Calibration", _calibration(subject, findings, drawn)),
-        ("plain", "With and without knowledge", _plain(subject, findings, drawn)),
-        ("surprises", "Least expected rows", _surprises(subject, findings)),
-        ("made", "How it was made", _made(subject)),
+    parts = [
+        ("fit", "Data and fit", sections.fit(subject, drawn)),
+        ("knowledge", "Knowledge", sections.knowledge(subject, findings)),
+        ("training", "Training", sections.training(subject, drawn)),
+        ("calibration", "Calibration", sections.calibration(subject, findings, drawn)),
+        ("plain", "With and without knowledge", sections.plain(subject, findings, drawn)),
+        ("surprises", "Least expected rows", sections.surprises(subject, findings)),
+        ("made", "How it was made", sections.made(subject)),
     ]
-    links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections)
+    links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in parts)
     body = "".join(
         f'<section id="{name}"><h2>{title}</h2>{content}</section>'
-        for name, title, content in sections
+        for name, title, content in parts
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -110,8 +97,8 @@ def _style() -> str:
 
 
 def _verdict(subject: Subject, findings: Findings) -> str:
-    said = verdict(subject, findings)
-    mood, line = headline(subject, said)
+    remarks = verdict(subject, findings)
+    mood, line = headline(subject, remarks)
     numbers = "".join(
         f'<div class="tile {tile.mood}"><b>{escape(tile.value)}</b>'
         f"<span>{escape(tile.label)}</span></div>"
@@ -121,7 +108,7 @@ def _verdict(subject: Subject, findings: Findings) -> str:
         f'<li class="{each.mood}">{_sign(each.mood)}<div>{escape(each.text)}'
         + (f' <span class="remedy">{escape(each.remedy)}</span>' if each.remedy else "")
         + "</div></li>"
-        for each in said
+        for each in remarks
     )
     return (
         f'<section id="verdict" class="card {mood}"><h2>{escape(line)}</h2>'
@@ -134,210 +121,3 @@ def _sign(mood: Mood) -> str:
         f'<svg viewBox="0 0 14 14" role="img" aria-label="{mood}"><path d="{SIGNS[mood]}" fill="none" '
         'stroke="currentColor" stroke-width="2" stroke-linecap="round"/></svg>'
     )
-
-
-def _lead(text: str) -> str:
-    return f'<p class="lead">{text}</p>'
-
-
-def _small(text: str) -> str:
-    return f'<p class="small">{text}</p>'
-
-
-def _figures(pictures: Iterable[Picture]) -> str:
-    return "".join(
-        f'<figure class="card{" wide" if picture.wide else ""}">'
-        f'<p class="name">{escape(picture.title)}</p>'
-        f"{inline(picture)}<figcaption>{escape(picture.caption)}</figcaption></figure>"
-        for picture in pictures
-    )
-
-
-def _legend(keys: Sequence[Key]) -> str:
-    def swatch(key: Key) -> str:
-        ink = f"var(--{key.role})"
-        match key.kind:
-            case "band":
-                return (
-                    f'<rect width="22" height="12" rx="2" fill="{ink}" opacity="{key.strength}"/>'
-                )
-            case "dot":
-                return f'<circle cx="11" cy="6" r="3.2" fill="{ink}"/>'
-            case kind:
-                dashes = ' stroke-dasharray="5 3"' if kind == "dashes" else ""
-                return f'<path d="M0 6H22" stroke="{ink}" stroke-width="2.2"{dashes}/>'
-
-    items = "".join(
-        f'<li><svg viewBox="0 0 22 12" aria-hidden="true">{swatch(key)}</svg>{escape(key.label)}</li>'
-        for key in keys
-    )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def _fit(subject: Subject, findings: Findings, drawn: Pictures) -> str:
-    held = int(np.sum(subject.held_out))
-    names = len(subject.column_names)
-    text = (
-        f"{counted(len(subject.inputs) - held, 'row')} for training, {held:,} held out; "
-        f"{counted(names, 'input')}."
-    )
-    if names > 1:
-        text += (
-            " Inputs are in the order of how far they move the mean. Each plot moves one input and "
-            "holds the others at the median of the training rows (the most common value where there "
-            "are few)."
-        )
-        if subject.classes is None:
-            text += (
-                " Dots are rows as they were observed, with all their columns, so faint ones need "
-                "not follow the curve."
-            )
-    shown = len({picture.name for picture in drawn.fit[0]}) - (subject.classes is None)
-    if shown < names:
-        text += f" {shown} of {names} inputs are shown."
-    if len(subject.output_names) > MOST_OUTPUTS:
-        text += f" {MOST_OUTPUTS} of {len(subject.output_names)} outputs are shown."
-    parts = [_lead(text), _legend(drawn.fit[0][0].keys)]
-    for output, group in enumerate(drawn.fit):
-        if len(drawn.fit) > 1:
-            parts.append(f"<h3>{escape(subject.output_names[output])}</h3>")
-        parts.append(f'<div class="plots">{_figures(group)}</div>')
-    return "".join(parts)
-
-
-def _knowledge(subject: Subject, findings: Findings) -> str:
-    if not subject.rules:
-        return _lead("No knowledge was given.")
-    tempered = (
-        ""
-        if subject.model.tempering_ == 1
-        else f" Prices are on the scale of tempering {subject.model.tempering_:g}."
-    )
-    return (
-        _lead(
-            "Functions are tried at thousands of points of each rule's region. Those that break a "
-            "hard rule are rejected, the others stored: a dense trial, not a proof."
-        )
-        + knowledge_table(subject, findings)
-        + _small(
-            "<b>Prices</b>: how many nats of evidence (fit less complexity) would be won if that "
-            "little more mean violation were tolerated, or if the bound were moved outwards by that "
-            "much (the first price times the share of functions and points that are beyond it). A "
-            "free rule is what the data say anyway; a dear one is where rule and data pull "
-            f"apart.{tempered}{_no_prices(subject)} <b>Rows that break it</b>: as "
-            "observed, noise included; rules speak of the output without its noise."
-        )
-        + _audit(subject)
-    )
-
-
-def _no_prices(subject: Subject) -> str:
-    """Which of the two columns' numbers cannot be reckoned with."""
-    if len(subject.column_names) < 2 or all(r.strength.kind != Kind.HARD for r in subject.rules):
-        return ""
-    return (
-        " Of a hard rule without a tolerance they are on the points where it is hardest to keep, not "
-        "over its whole region: compare them with each other, and do not reckon with them."
-    )
-
-
-def _audit(subject: Subject) -> str:
-    """Training rows that noise does not explain."""
-    found = subject.model.audit_
-    if not found.noise:
-        return ""
-    sizes = ", ".join(
-        with_unit(size, subject.unit(name))
-        for name, size in zip(subject.output_names, found.noise, strict=True)
-    )
-    judged = (
-        f"Judged by noise of {escape(sizes)}, "
-        + ("as stated" if found.source == "stated" else "estimated from neighbouring rows")
-        + f", with a chance of {percent(found.rate)} a rule that clean rows are listed."
-    )
-    if not found.rows:
-        return _small(
-            f"<b>Audit</b>: no training row breaks a rule by more than noise explains. {judged}"
-        )
-    return (
-        "<h3>Audit of the training rows</h3>"
-        + audit_table(subject, found.findings)
-        + _small(
-            f"Rows that break a rule by more than noise explains: a wrong meter, a wrong rule, or a "
-            f"state that the rule should leave out. {judged}"
-        )
-    )
-
-
-def _training(subject: Subject, drawn: Pictures) -> str:
-    if not drawn.training:
-        return _lead("There is no record of rules along the way.")
-    keys = drawn.training[0].keys
-    left = len(subject.rules) - len(keys)
-    more = f" {counted(left, 'rule')} under less pressure not shown." if left else ""
-    return (
-        _lead(
-            "Prices rise until rules hold, then stay. A line that still climbs at the end asks for "
-            f"more steps.{more}"
-        )
-        + _legend(keys)
-        + f'<div class="plots">{_figures(drawn.training)}</div>'
-    )
-
-
-def _judges(subject: Subject) -> str:
-    text = f"On {counted(len(subject.judges), f'{subject.judged_on} row')}"
-    if len(subject.judges) == MOST_ROWS:
-        text += f", {MOST_ROWS:,} chosen at random"
-    if subject.judged_on == "training":
-        text += ", since none were held out: what follows flatters the model"
-    return f"{text}. "
-
-
-def _calibration(subject: Subject, findings: Findings, drawn: Pictures) -> str:
-    scores = findings.scores
-    parts = [
-        _lead(
-            _judges(subject) + "Whether bands hold as many observations as they promise."
-            if isinstance(scores, Scores)
-            else _judges(subject) + "Whether things happen as often as predicted."
-        ),
-        _legend(drawn.calibration[0][0].keys),
-    ]
-    for output, group in enumerate(drawn.calibration):
-        if len(drawn.calibration) > 1:
-            parts.append(f"<h3>{escape(subject.output_names[output])}</h3>")
-        beside = coverage_table(subject, scores, output) if isinstance(scores, Scores) else ""
-        parts.append(f'<div class="beside">{_figures(group)}{beside}</div>')
-    return "".join(parts)
-
-
-def _plain(subject: Subject, findings: Findings, drawn: Pictures) -> str:
-    if subject.plain is None:
-        return _lead(f"{_judges(subject)}No plain network was fitted to compare with.") + (
-            scores_table(subject, findings)
-        )
-    rules = broken_table(subject, findings) if subject.rules else ""
-    return (
-        _lead(
-            f"{_judges(subject)}The plain network has the same data and was told no rules. Bold is "
-            "better."
-        )
-        + f'<div class="plots">{_figures(drawn.plain)}</div>'
-        + f'<div class="pair">{scores_table(subject, findings)}{rules}</div>'
-    )
-
-
-def _surprises(subject: Subject, findings: Findings) -> str:
-    rows = counted(len(subject.looked_at), "row")
-    return _lead(
-        f"Of {rows}, those that the model expected least: a wrong meter, a rare state, or something "
-        "the rules and columns do not know. Surprise is minus the log of the predictive density, in nats "
-        "above the median row's. Rows count from 1."
-    ) + worst_table(subject, findings)
-
-
-def _made(subject: Subject) -> str:
-    command = f'<pre class="card">{escape(subject.command)}</pre>' if subject.command else ""
-    notes = "".join(f"<li>{escape(note)}</li>" for note in subject.notes)
-    return command + made_table(subject) + (f'<ul class="notes">{notes}</ul>' if notes else "")

@@ -1,4 +1,4 @@
-"""Colours by what they stand for, in light and in dark; and lines and labels of every plot."""
+"""Colours by role, for light and dark; and the style of lines and labels of every plot."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Colour:
-    """One role in both schemes. The light one is also how an SVG's parts are told apart."""
+    """The colour of one role in both schemes. In an SVG the light one identifies the role."""
 
     light: str
     dark: str
 
 
-# no two light colours are alike, or a plot could not tell which of them a part has
+# light colours are unique, since a part of a plot is given its role by its light colour
 COLOURS = {
     "ink": Colour("#1b2530", "#e9edf1"),
     "muted": Colour("#5b6673", "#a3afbb"),
@@ -36,6 +36,7 @@ COLOURS = {
     "rule-5": Colour("#8a6d1b", "#d9bd62"),
     "rule-6": Colour("#4b5a66", "#b4c0ca"),
 }
+DASHES = (0, (4, 2.5))
 RULE_COLOURS = tuple(role for role in COLOURS if role.startswith("rule-"))
 
 # text is never read as a formula: a column may be called "$x$"
@@ -70,7 +71,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: the sign, its colour and what it means."""
+    """An entry of a legend: the kind of mark, the role of its colour, its meaning, its opacity."""
 
     kind: Literal["line", "dashes", "band", "dot"]
     role: str
@@ -79,7 +80,7 @@ class Key:
 
 
 def colour(role: str) -> str:
-    """The light colour of a role; an SVG shows the reader's own.
+    """The light colour of a role; in the page it is replaced by the colour of the reader's scheme.
 
     >>> colour("accent")
     '#1d5f8a'
@@ -88,7 +89,7 @@ def colour(role: str) -> str:
 
 
 def handle(key: Key) -> Any:
-    """A legend's entry for matplotlib."""
+    """An entry of a legend, for matplotlib."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prbnn.assessment.scores import ClassScores, RegressionScores
 from prbnn.report import calibration_plots, plots
-from prbnn.report.findings import ClassScores, Findings, Scores
+from prbnn.report.findings import Findings
 from prbnn.report.palette import Key
 from prbnn.report.profiles import Profile, limits
 from prbnn.report.subject import Subject
@@ -16,19 +17,19 @@ from prbnn.report.training_plots import training_pictures
 from prbnn.report.wording import number, with_unit
 
 MOST_OUTPUTS = 4
-# plots along inputs: of one output, and of each where there are several
+# plots along inputs: of a single output, and of each of several outputs
 MOST_INPUTS = 12
 FEWER_INPUTS = 6
 
 WITH = Key("line", "accent", "with knowledge")
 WITHOUT = Key("line", "plain", "plain network")
-EXACT = Key("dashes", "muted", "as it should be")
+EXACT = Key("dashes", "muted", "perfect calibration")
 CHANCE = Key("band", "muted", "what chance allows (95 %)", 0.2)
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Every plot, by the section it stands in; `fit` and `calibration` have one group an output."""
+    """Every plot, by the section it is in; `fit` and `calibration` have one group per output."""
 
     fit: tuple[tuple[Picture, ...], ...]
     training: tuple[Picture, ...]
@@ -37,13 +38,13 @@ class Pictures:
 
     @property
     def all(self) -> list[Picture]:
-        """In the order of the page."""
+        """All plots in the order of the page."""
         groups = (*self.fit, self.training, *self.calibration, self.plain)
         return [picture for group in groups for picture in group]
 
 
 def pictures_of(subject: Subject, findings: Findings) -> Pictures:
-    """Draw everything."""
+    """Draw every plot of the report."""
     outputs = range(min(MOST_OUTPUTS, len(subject.output_names)))
     history = subject.history
     moved = history is not None and len(history.step) > 1 and len(subject.rules) > 0
@@ -67,7 +68,7 @@ def _fit(subject: Subject, findings: Findings, output: int) -> tuple[Picture, ..
     name, end = subject.output_names[output], _suffix(subject, output)
     what = f"probability of {name}" if subject.classes else name
     keys = _keys(subject, findings)
-    # without a plot of observed values, two plots along inputs share the first line
+    # without a plot of observed values, two plots along inputs fill the first line
     large = 1 if subject.classes is None else 2
     found = [
         Picture(
@@ -84,7 +85,7 @@ def _fit(subject: Subject, findings: Findings, output: int) -> tuple[Picture, ..
         observed = Picture(
             f"observed{end}",
             f"{name}: observed against predicted",
-            f"One dot a {subject.judged_on} row. On the dashed line the mean prediction is right.",
+            f"One dot per {subject.judged_on} row. On the dashed line the mean prediction is exact.",
             plots.observed_and_predicted(subject, findings.predicted, output),
             (plots.HELD_OUT if np.any(subject.held_out) else plots.TRAINING,),
             wide=True,
@@ -125,7 +126,7 @@ def _about_profile(subject: Subject, findings: Findings, way: Profile, output: i
         )
     else:
         held = "the other columns at their medians"
-    rows = "" if subject.classes else " Strong dots are the fifth of the rows most like that."
+    rows = "" if subject.classes else " Strong dots are the 20 % of rows nearest to that."
     return f"{moves} Held: {held}.{rows}"
 
 
@@ -140,8 +141,8 @@ def _calibration(subject: Subject, findings: Findings) -> tuple[tuple[Picture, .
         picture = Picture(
             "reliability",
             "Reliability",
-            f"Rows by {of}: on the dashed line things happen as often as predicted. Larger dots are "
-            "more rows; bars are what chance allows.",
+            f"Rows grouped by {of}: on the dashed line classes occur as often as predicted. Larger dots "
+            "are more rows; bars are what chance allows.",
             calibration_plots.class_reliability(scores.reliability),
             (WITH, EXACT),
         )
@@ -149,21 +150,21 @@ def _calibration(subject: Subject, findings: Findings) -> tuple[tuple[Picture, .
     groups = []
     for output in range(min(MOST_OUTPUTS, len(subject.output_names))):
         end = _suffix(subject, output)
-        ranks = plain.ranks if isinstance(plain, Scores) else None
+        ranks = plain.ranks if isinstance(plain, RegressionScores) else None
         groups.append(
             (
                 Picture(
                     f"coverage{end}",
                     "Reliability of the bands",
-                    "Below the dashed line bands are too narrow, above it wider than need be.",
+                    "Below the dashed line bands are too narrow, above it wider than necessary.",
                     calibration_plots.coverage_curve(scores.ranks, output, ranks),
                     (WITH, *((WITHOUT,) if ranks else ()), EXACT, CHANCE),
                 ),
                 Picture(
                     f"ranks{end}",
                     "Where observations fall",
-                    "Level bars are right. A hill is bands too wide, a valley bands too narrow, a "
-                    "slope a mean that is off.",
+                    "Level bars: calibrated. High in the middle: bands too wide. High at both ends: "
+                    "bands too narrow. Sloping: the mean is biased.",
                     calibration_plots.rank_histogram(scores.ranks, output),
                     (WITH, EXACT, CHANCE),
                 ),

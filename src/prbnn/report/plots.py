@@ -1,4 +1,4 @@
-"""Plots along inputs, each a figure of its own, so that a page can lay them out by its width."""
+"""Plots along inputs, one figure each, so that a page can arrange them by its width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.report.palette import STYLE, Key, colour
+from prbnn.report.palette import DASHES, STYLE, Key, colour
 from prbnn.report.profiles import Profile, limits, stated
 from prbnn.report.subject import Subject
 from prbnn.rules.base import Rule
@@ -17,20 +17,20 @@ HALF, THIRD = (5.4, 3.4), (4.1, 2.9)
 LETTERS = {HALF: 10.5, THIRD: 9.5}
 MOST_DOTS = 400
 LONGEST_NAME = 34
-# this share of the rows, the most like the typical one in the other columns, is drawn dark
+# this fraction of the rows, the nearest to the typical one in the other columns, is drawn dark
 ALIKE = 0.2
 
 MEAN = Key("line", "accent", "mean prediction")
-FUNCTIONS = Key("band", "accent", "90 % of functions (what is not known)", 0.34)
-TOTAL = Key("band", "accent", "90 % of new observations (noise added)", 0.13)
+FUNCTIONS = Key("band", "accent", "90 % of functions (model uncertainty)", 0.34)
+TOTAL = Key("band", "accent", "90 % of new observations (with noise)", 0.13)
 TRAINING = Key("dot", "seen", "training rows")
 HELD_OUT = Key("dot", "held", "held-out rows")
-BOUND = Key("dashes", "bound", "bounds that rules state")
-REGION = Key("band", "bound", "where rules are stated to hold", 0.08)
+BOUND = Key("dashes", "bound", "bounds of rules")
+REGION = Key("band", "bound", "regions of rules", 0.08)
 
 
 def blank(size: tuple[float, float]) -> tuple[Any, Any]:
-    """A figure and its axes, without pyplot and so without any state of their own."""
+    """A figure and its axes, made without pyplot and its global state."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -42,7 +42,7 @@ def blank(size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def styled(draw: Any) -> Any:
-    """Draw under the report's style, and leave the user's own as it was."""
+    """Decorate a function to draw in the report's style, and leave the user's style as it was."""
 
     def drawn(*arguments: Any, **options: Any) -> Any:
         from matplotlib import rc_context
@@ -68,7 +68,7 @@ def _axis_of_output(subject: Subject, output: int) -> str:
 
 @styled
 def along(subject: Subject, way: Profile, output: int, *, wide: bool = False) -> Any:
-    """Mean and bands along one input, with rows, regions and bounds."""
+    """Mean and bands of one output along one input, with rows, regions and bounds."""
     figure, axis = blank(HALF if wide else THIRD)
     name = subject.column_names[way.column]
     _regions(axis, subject.rules, name, way)
@@ -85,7 +85,10 @@ def along(subject: Subject, way: Profile, output: int, *, wide: bool = False) ->
 
 @styled
 def functions(subject: Subject, way: Profile, output: int, ends: tuple, role: str) -> Any:
-    """Single drawn functions along one input with their bands: a plain network or a constrained one."""
+    """Single drawn functions of one network along one input, with their mean and bands.
+
+    ``ends`` are the limits of both axes, ``role`` names the colour.
+    """
     figure, axis = blank(HALF)
     name = subject.column_names[way.column]
     _regions(axis, subject.rules, name, way)
@@ -108,7 +111,7 @@ def functions(subject: Subject, way: Profile, output: int, ends: tuple, role: st
 
 
 def common_ends(subject: Subject, ways: Sequence[Profile], output: int) -> tuple:
-    """Limits of both axes that show several profiles alike."""
+    """Limits of both axes that fit several profiles."""
     _, axis = blank(HALF)
     _limits_of_axes(axis, subject, ways, output)
     return axis.get_xlim(), axis.get_ylim()
@@ -130,8 +133,8 @@ def _bands(axis: Any, way: Profile, output: int, role: str) -> None:
 
 
 def _few(axis: Any, way: Profile, output: int, role: str = "accent") -> None:
-    """A column with few values has no way in between: one sign a value."""
-    step = np.min(np.diff(way.values)) if len(way.values) > 1 else 1.0
+    """A column with few values: one bar per value, since there is nothing in between."""
+    step = _step(way)
     for low, high, strength in (
         (way.low, way.high, TOTAL.strength),
         (way.function_low, way.function_high, FUNCTIONS.strength),
@@ -155,8 +158,13 @@ def _few(axis: Any, way: Profile, output: int, role: str = "accent") -> None:
     axis.set_xticks(way.values, [f"{value:g}" for value in way.values])
 
 
+def _step(way: Profile) -> float:
+    """The least distance between the values of a column with few of them."""
+    return float(np.min(np.diff(way.values))) if len(way.values) > 1 else 1.0
+
+
 def _rows(axis: Any, subject: Subject, way: Profile, output: int, most: int = MOST_DOTS) -> None:
-    """Observed rows; those unlike the profile's in the other columns are drawn faintly."""
+    """Observed rows; those far from the profile in the other columns are drawn faintly."""
     if subject.classes is not None:
         return
     chosen = np.random.default_rng(0).permutation(len(subject.inputs))[:most]
@@ -198,12 +206,17 @@ def _regions(axis: Any, rules: Sequence[Rule], name: str, way: Profile) -> None:
 
 
 def _lines_of_bounds(axis: Any, subject: Subject, way: Profile, output: int) -> None:
+    line: Any = {"color": colour(BOUND.role), "linewidth": 1.2, "linestyle": DASHES}
     for x, y in limits(subject.rules, subject.posterior.columns, way, output):
-        axis.plot(x, y, color=colour(BOUND.role), linewidth=1.2, linestyle=(0, (4, 2.5)), zorder=2)
+        if way.few_values:
+            reach = 0.35 * _step(way)
+            axis.hlines(y, x - reach, x + reach, zorder=2, **line)
+        else:
+            axis.plot(x, y, zorder=2, **line)
 
 
 def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output: int) -> None:
-    """Everything that is drawn, but bounds so far off that they would flatten the rest."""
+    """Fit the axes to all that is drawn, except bounds so far off that they would flatten the rest."""
     first = ways[0]
     values = [part[:, output] for way in ways for part in (way.low, way.high)]
     values.append(subject.numbers[:, output])
@@ -218,7 +231,7 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
     if subject.classes is not None:
         axis.set_ylim(-0.03, 1.03)
     if first.few_values:
-        step = np.min(np.diff(first.values)) if len(first.values) > 1 else 1.0
+        step = _step(first)
         axis.set_xlim(first.values[0] - 0.5 * step, first.values[-1] + 0.5 * step)
     else:
         axis.set_xlim(first.values[0], first.values[-1])
@@ -226,12 +239,12 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
 
 @styled
 def observed_and_predicted(subject: Subject, predicted: np.ndarray, output: int) -> Any:
-    """Observed values of the judging rows against their mean predictions."""
+    """Observed values of the held-out rows against their mean predictions."""
     figure, axis = blank(HALF)
     observed = subject.numbers[subject.judges, output]
     chosen = np.random.default_rng(0).permutation(len(observed))[:MOST_DOTS]
     ends = [float(f(np.concatenate([observed, predicted[:, output]]))) for f in (np.min, np.max)]
-    axis.plot(ends, ends, color=colour("muted"), linewidth=0.8, linestyle=(0, (4, 2.5)))
+    axis.plot(ends, ends, color=colour("muted"), linewidth=0.8, linestyle=DASHES)
     role = HELD_OUT.role if np.any(subject.held_out) else TRAINING.role
     axis.scatter(
         predicted[chosen, output], observed[chosen], s=8, color=colour(role), alpha=0.6, linewidth=0

@@ -14,14 +14,17 @@ from prbnn.report.palette import COLOURS, STYLE, Key, handle
 from prbnn.system.disk import write_whole
 
 PIXELS_PER_INCH = 160
-INCHES_A_LINE = 0.16
-# attributes whose numbers need no more than hundredths of a point
+INCHES_PER_LINE = 0.16
+# attributes whose numbers are cut to 1/100 of a point
 NUMBERS = ("d", "x", "y", "transform", "points")
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure with the words that go with it; `name` is its file's, `wide` asks for half a page."""
+    """A figure with its title, caption and legend.
+
+    `name` is that of its file; `wide` makes it take half of the page's width instead of a third.
+    """
 
     name: str
     title: str
@@ -32,9 +35,9 @@ class Picture:
 
 
 def inline(picture: Picture) -> str:
-    """The figure as an SVG element with a title and a description, safe to put beside others.
+    """The figure as an SVG element with a title and a description.
 
-    Ids get the picture's name in front, since all pictures of a page share one space of names.
+    Ids are prefixed with the picture's name, since they must be unique in the page.
     """
     root = ElementTree.fromstring(_written(picture))
     for parent in list(root.iter()):
@@ -43,7 +46,7 @@ def inline(picture: Picture) -> str:
                 parent.remove(child)
     for element in root.iter():
         element.tag = _plain_name(element.tag)
-        # layout between elements means nothing; text of the user's stays as it is
+        # white space between elements has no meaning; text of the user's stays as it is
         element.tail = None
         if element.text is not None and not element.text.strip():
             element.text = None
@@ -66,7 +69,7 @@ def inline(picture: Picture) -> str:
 
 
 def _plain_name(name: str) -> str:
-    """Without its namespace, which HTML knows by itself."""
+    """A name without its namespace, which HTML does not need."""
     return name.rpartition("}")[2]
 
 
@@ -85,14 +88,14 @@ def _attribute(key: str, value: str, name: str) -> str:
 
 
 def save(picture: Picture, folder: Path) -> Path:
-    """The figure as a PNG with its title and legend, which a page says in its own type."""
+    """Save the figure as a PNG with title and legend, which a page shows as text; return its path."""
     from matplotlib import rc_context
 
     path = folder / f"{picture.name}.png"
     figure, columns = picture.figure, 2 if picture.wide else 1
     width, height = figure.get_size_inches()
     with rc_context(STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that the font lacks is no reason to stop
+        warnings.simplefilter("ignore")  # the font may lack a letter of a name
         title = figure.suptitle(picture.title, fontsize=10.5)
         legend = figure.legend(
             handles=[handle(key) for key in picture.keys],
@@ -101,7 +104,7 @@ def save(picture: Picture, folder: Path) -> Path:
             fontsize=7.5,
         )
         lines = -(-len(picture.keys) // columns)
-        figure.set_size_inches(width, height + INCHES_A_LINE * (lines + 2))
+        figure.set_size_inches(width, height + INCHES_PER_LINE * (lines + 2))
         drawn = io.BytesIO()
         colour = COLOURS["card"].light
         figure.savefig(drawn, format="png", dpi=PIXELS_PER_INCH, facecolor=colour)

@@ -11,10 +11,11 @@ import numpy as np
 
 from prbnn.assessment.audit import Finding
 from prbnn.assessment.calibration import LEVELS, expected_range
+from prbnn.assessment.scores import ClassScores, RegressionScores
 from prbnn.model.networks import MLP
-from prbnn.report.findings import ClassScores, Findings, Scores
+from prbnn.report.findings import Findings
 from prbnn.report.subject import Subject
-from prbnn.report.verdict import mood_of
+from prbnn.report.verdict import mood_of, of_output, scored_rows
 from prbnn.report.wording import (
     number,
     percent,
@@ -25,18 +26,20 @@ from prbnn.report.wording import (
     with_unit,
 )
 from prbnn.rules.base import Rule
-from prbnn.rules.strengths import Hard
+from prbnn.rules.strengths import Kind
 
 MOST_COLUMNS = 12
+MOST_NUMBERS = 12
 PACKAGES = ("prbnn", "jax", "equinox", "optax", "numpy", "scikit-learn")
 
 
 def table(
     caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
 ) -> str:
-    """A table that scrolls in its own box; cells are HTML, headings and caption plain text.
+    """A table that scrolls in its own box.
 
-    The first cell of a row is its heading.
+    Cells are HTML, headings and caption plain text; the first cell of a row is the row's heading.
+    ``kind`` is the table's class in the style sheet.
     """
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join(
@@ -51,20 +54,22 @@ def table(
 
 
 def value(amount: float, unit: str = "", shown: str | None = None) -> str:
-    """A number for people with all its digits for machines."""
+    """A number for people, or ``shown`` in its place, with all its digits for machines."""
     text = with_unit(amount, unit) if shown is None else shown
+    text = text.replace(" × ", "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}")
     return f'<data value="{float(amount)!r}">{escape(text)}</data>'
 
 
-def share(amount: float) -> str:
-    """A share for people with all its digits for machines."""
+def fraction(amount: float) -> str:
+    """A fraction as a percentage for people, with all its digits for machines."""
     return value(amount, shown=percent(amount))
 
 
 def knowledge_table(subject: Subject, findings: Findings) -> str:
-    """Every rule: what it says, how far and how often it is broken, its two prices, the verdict."""
+    """One line per rule: what it says, its verdict, how far and how often it is broken, its prices."""
     headings = (
         "Rule",
+        "Verdict",
         "Where",
         "Strength",
         "Mean violation",
@@ -72,7 +77,6 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         "Rows that break it",
         "Price of its tolerance",
         "Price of its bound",
-        "Verdict",
     )
     reports = {report.name: report for report in subject.model.knowledge_report_}
     rows = []
@@ -82,34 +86,38 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
         words = rule_in_words(rule, subject)
         says = "" if words == rule.label else f'<span class="says">{escape(words)}</span>'
         because = f'<span class="because">{escape(rule.because)}</span>' if rule.because else ""
-        chance = rule.strength.kind.startswith("probable")
-        tolerance = price_in_words(report.dual, unit, probable=chance)
-        bound = price_in_words(report.bound_price, unit, probable=False)
+        chance = rule.strength.kind in (Kind.FUNCTIONS, Kind.POINTS)
         rows.append(
             (
                 f'<span class="name">{escape(rule.label)}</span>{says}{because}',
+                f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
                 escape(region_in_words(rule, subject)),
                 escape(typeset(report.strength)),
                 value(report.violation, unit),
-                f"{share(report.stored_share)} stored<br>"
-                f'<span class="faint">{share(report.raw_share)} before rejection</span>',
+                f"{fraction(report.stored_share)} stored<br>"
+                f'<span class="faint">{fraction(report.raw_share)} before rejection</span>',
                 "–" if found is None else f"{found[0]:,} of {found[1]:,}",
-                value(report.dual, shown=tolerance),
-                value(report.bound_price, shown=bound),
-                f'<span class="pill {mood_of(report)}">{escape(report.verdict)}</span>',
+                _price(report.price, unit, probable=chance),
+                _price(report.bound_price, unit),
             )
         )
     return table("Rules", headings, rows, "knowledge")
 
 
+def _price(price: float | None, unit: str, *, probable: bool = False) -> str:
+    if price is None:
+        return "–"
+    return value(price, shown=price_in_words(price, unit, probable=probable))
+
+
 def audit_table(subject: Subject, findings: Sequence[Finding]) -> str:
-    """Training rows that break rules by more than noise explains."""
+    """Training rows that break rules by more than noise explains, one line per rule."""
     places = np.flatnonzero(~np.asarray(subject.held_out, bool))
     units = {rule.label: subject.rule_unit(rule) for rule in subject.rules}
     rows = []
     for finding in (each for each in findings if each.rows):
         numbers = [
-            f"{subject.number_of(int(places[row])):,}" for row in finding.rows[:MOST_COLUMNS]
+            f"{subject.number_of(int(places[row])):,}" for row in finding.rows[:MOST_NUMBERS]
         ]
         more = len(finding.rows) - len(numbers)
         rows.append(
@@ -121,12 +129,12 @@ def audit_table(subject: Subject, findings: Sequence[Finding]) -> str:
                 f"{finding.deviations[0]:.1f}",
             )
         )
-    headings = ("Rule", "Rows", "Their numbers, worst first", "Worst by", "In sd of noise")
+    headings = ("Rule", "Rows", "Row numbers, worst first", "Worst by", "In sd of noise")
     return table("Audit", headings, rows, "audit")
 
 
 def scores_table(subject: Subject, findings: Findings) -> str:
-    """Both networks on the rows that judge, and each rule's broken functions."""
+    """Scores of both networks on the held-out rows."""
     both = [findings.scores, *([findings.plain_scores] if findings.plain_scores else [])]
     first = "with knowledge" if subject.rules else "this network"
     headings = ["", first, "plain network"][: 1 + len(both)]
@@ -138,7 +146,7 @@ def scores_table(subject: Subject, findings: Findings) -> str:
             for amount in amounts
         ]
         rows.append((escape(title), *cells))
-    return table(f"On {len(subject.judges):,} {subject.judged_on} rows", headings, rows, "scores")
+    return table(f"On {scored_rows(subject)}", headings, rows, "scores")
 
 
 def broken_table(subject: Subject, findings: Findings) -> str:
@@ -150,14 +158,14 @@ def broken_table(subject: Subject, findings: Findings) -> str:
     )
 
     def cell(rule: Rule, amount: float, points: int) -> str:
-        mark = ' class="bad"' if amount > 0 and rule.strength == Hard() else ""
-        return f'<span{mark}>{share(amount)}</span> <span class="faint">({points:,})</span>'
+        mark = ' class="bad"' if amount > 0 and rule.strength.kind == Kind.HARD else ""
+        return f'<span{mark}>{fraction(amount)}</span> <span class="faint">({points:,})</span>'
 
     rows = [
         (
             escape(rule.label),
             cell(rule, report.stored_share, report.points_broken_by_mean),
-            cell(rule, plain.share, plain.points_broken_by_mean),
+            cell(rule, plain.broken, plain.points_broken_by_mean),
         )
         for rule, report, plain in zip(
             subject.rules, subject.model.knowledge_report_, findings.plain_rules, strict=True
@@ -167,7 +175,7 @@ def broken_table(subject: Subject, findings: Findings) -> str:
 
 
 def _measures(subject: Subject, both: list) -> list[tuple]:
-    """(title, one number a model, unit, which is better) of every measure."""
+    """(title, one number per model, unit, which is better) of every measure."""
     if isinstance(both[0], ClassScores):
         return [
             ("Accuracy", [found.accuracy for found in both], "", max),
@@ -176,29 +184,28 @@ def _measures(subject: Subject, both: list) -> list[tuple]:
         ]
     found: list[tuple] = []
     for k, name in enumerate(subject.output_names):
-        of = f" of {name}" if len(subject.output_names) > 1 else ""
-        unit = subject.unit(name)
+        of, unit = of_output(subject, k), subject.unit(name)
         found += [
             (f"Error{of} (RMSE)", [each.rmse[k] for each in both], unit, min),
             (f"CRPS{of}", [each.crps[k] for each in both], unit, min),
-            (f"Spread of a new observation{of}", [each.deviation[k] for each in both], unit, None),
-            (f"Spread of the functions{of}", [each.epistemic[k] for each in both], unit, None),
+            (f"Sd of a new observation{of}", [each.deviation[k] for each in both], unit, None),
+            (f"Sd of the functions{of}", [each.epistemic[k] for each in both], unit, None),
         ]
     return [
         *found,
-        ("Log density a row", [each.log_density for each in both], "nats", max),
+        ("Log density per row", [each.log_density for each in both], "nats", max),
     ]
 
 
-def coverage_table(subject: Subject, scores: Scores, output: int) -> str:
-    """Promised and found coverage, and what chance alone allows."""
+def coverage_table(scores: RegressionScores, output: int) -> str:
+    """Stated and observed coverage of the bands, and what chance alone allows."""
     rows = []
     for level in LEVELS:
         low, high = expected_range(level, len(scores.ranks.below))
         rows.append(
             (
                 percent(level),
-                share(float(scores.ranks.coverage(level)[output])),
+                fraction(float(scores.ranks.coverage(level)[output])),
                 f"{percent(low)} to {percent(high)}",
             )
         )
@@ -206,7 +213,7 @@ def coverage_table(subject: Subject, scores: Scores, output: int) -> str:
 
 
 def worst_table(subject: Subject, findings: Findings) -> str:
-    """The rows that were least expected."""
+    """The rows of lowest predictive density."""
     ordered = [way.column for way in findings.profiles][:MOST_COLUMNS]
     names = [subject.column_names[k] for k in ordered]
     outputs = range(len(subject.output_names))
@@ -250,11 +257,14 @@ def _band(mean: float, low: float, high: float) -> str:
 
 
 def made_table(subject: Subject) -> str:
-    """How the model came about, so that someone else can make it again."""
+    """What is needed to make the model again: data, network, engine, seed, versions."""
     model = subject.model
     inference = getattr(model.inference, "name", model.inference)
     noise = np.atleast_1d(getattr(model, "noise_", np.nan))
     choice = getattr(model, "tempering_choice_", None)
+    tempering = (
+        f"{choice}".removeprefix("tempering ") if choice else f"{model.tempering_:g}, as given"
+    )
     held = int(np.sum(subject.held_out))
     facts = [
         ("Rows", f"{len(subject.inputs) - held:,} for training, {held:,} held out"),
@@ -265,7 +275,7 @@ def made_table(subject: Subject) -> str:
         ("Hard rules", f"kept by {model.enforce}"),
         ("Engine", str(inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
-        ("Tempering", str(choice) if choice else f"{model.tempering_:g}, as asked for"),
+        ("Tempering", tempering),
         ("Functions", f"{len(subject.posterior):,} stored, {percent(model.acceptance_)} accepted"),
         ("Seed", f"{model.random_state}"),
         ("Scaling", subject.posterior.scaling.kind),

@@ -1,4 +1,4 @@
-"""How prices and violations moved in training: one line a rule, in shares, since units differ."""
+"""Multipliers and violations over training: one line per rule, relative since units differ."""
 
 from __future__ import annotations
 
@@ -13,62 +13,63 @@ from prbnn.report.svg import Picture
 
 
 def shown_rules(history: History) -> list[int]:
-    """The rules that get a line: those under most pressure, in the order they were given."""
+    """Positions of the rules that get a line: those most broken and penalised, in the order given."""
     ends = history.broken.max(axis=0) + history.violation.max(axis=0) * history.dual.max(axis=0)
     return sorted(np.argsort(-ends, kind="stable")[: len(RULE_COLOURS)].tolist())
 
 
 def training_pictures(history: History, names: list[str]) -> list[Picture]:
-    """Prices, violations and broken functions along the steps."""
+    """Plots over training steps: multipliers, mean violations, fraction of functions that break rules."""
     places = shown_rules(history)
     keys = tuple(
         Key("line", role, names[place]) for role, place in zip(RULE_COLOURS, places, strict=False)
     )
     return [
         Picture(
-            "training-prices",
-            "Prices of the rules",
-            "Each rule's price (its dual) as a share of its own largest, since their units differ. "
+            "training-multipliers",
+            "Multipliers of the rules",
+            "Each rule's multiplier (dual variable) relative to its own largest, since units differ. "
             "Training has settled where lines are level.",
-            _shares(history.step, history.dual[:, places]),
+            _relative(history.step, history.dual[:, places]),
             keys,
         ),
         Picture(
             "training-violations",
             "Mean violations",
-            "Each rule's mean violation as a share of its own largest, on a logarithmic scale.",
-            _shares(history.step, history.violation[:, places], logarithmic=True),
+            "Each rule's mean violation relative to its own largest, on a logarithmic scale.",
+            _relative(history.step, history.violation[:, places], logarithmic=True),
             keys,
         ),
         Picture(
             "training-broken",
             "Functions that break a rule",
-            "Share of drawn functions that break a rule at any point tried in a step.",
-            _shares(history.step, history.broken[:, places], relative=False),
+            "Fraction of drawn functions that break a rule at any point evaluated in a step.",
+            _relative(history.step, history.broken[:, places], by_largest=False),
             keys,
         ),
     ]
 
 
 @styled
-def _shares(
-    step: np.ndarray, values: np.ndarray, *, relative: bool = True, logarithmic: bool = False
+def _relative(
+    step: np.ndarray, values: np.ndarray, *, by_largest: bool = True, logarithmic: bool = False
 ) -> Any:
+    """Lines of ``values`` (steps, rules) in percent, each of its own largest value if asked."""
     from matplotlib.ticker import FuncFormatter
 
     figure, axis = blank(THIRD)
-    largest = np.maximum(np.nanmax(values, axis=0), np.finfo(float).tiny) if relative else 1.0
-    shares = values / largest
+    largest = np.maximum(np.nanmax(values, axis=0), np.finfo(float).tiny) if by_largest else 1.0
+    fractions = values / largest
     lowest = 1e-6
     for column, role in enumerate(RULE_COLOURS[: values.shape[1]]):
-        line = np.maximum(shares[:, column], lowest) if logarithmic else shares[:, column]
+        line = np.maximum(fractions[:, column], lowest) if logarithmic else fractions[:, column]
         axis.plot(step, line, color=colour(role), linewidth=1.4, alpha=0.9)
     if logarithmic:
         axis.set_yscale("log")
-        axis.set_ylim(max(lowest, float(np.min(np.maximum(shares, lowest)))) / 2, 2)
+        axis.set_ylim(max(lowest, float(np.min(np.maximum(fractions, lowest)))) / 2, 2)
         axis.minorticks_off()
     else:
-        axis.set_ylim(0, max(0.05, 1.05 * float(np.nanmax(shares))))
+        axis.set_ylim(0, max(0.05, 1.05 * float(np.nanmax(fractions))))
     axis.set_xlim(0, step[-1])
     axis.set_xlabel("training step")
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

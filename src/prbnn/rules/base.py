@@ -32,8 +32,8 @@ class Rule:
     - `of`: an output's name, text in outputs and columns, or a callable of (x, y); None is the
       only output
     - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
-    - `at`: of sequences, the steps ahead it speaks of: "first", "last", a number or several; None
-      is every one
+    - `at`: for sequences, the steps ahead that the rule is about: "first", "last", a number or several;
+      None is every one
     - `margin`: how far inside its limit the rule is asked to stay while training
     """
 
@@ -68,7 +68,7 @@ class Rule:
 
     @property
     def when(self) -> str:
-        """The steps ahead it speaks of, in words."""
+        """The steps ahead that the rule is about, in words."""
         return "" if self.at is None else f" at {_steps_text(self.at)}"
 
     def describe(self) -> str:
@@ -111,7 +111,7 @@ class Rule:
         return Sampling(place, quantity.column, before=before, after=after)
 
     def soft(self, weight: float, power: float = 1.0) -> Self:
-        """A price of ``weight`` nats for each unit of mean violation."""
+        """A price of ``weight`` nats per unit of mean violation."""
         return replace(self, strength=Soft(weight, power))
 
     def in_prior(self, weight: float) -> Self:
@@ -123,7 +123,7 @@ class Rule:
         return replace(self, strength=Hard(tolerance))
 
     def probably(self, p: float, of: Literal["functions", "points"] = "functions") -> Self:
-        """A share of at least ``p`` of drawn functions (or of points) obeys."""
+        """A fraction of at least ``p`` of drawn functions (or of points) obeys the rule."""
         return replace(self, strength=Probable(p, of))
 
     def on_average(self, bound: float = 0.0) -> Self:

@@ -172,7 +172,7 @@ class Sampling:
         if self.column is None or self.before or self.after:
             return self
         if columns.values(columns.index(self.column)) is not None:
-            # a slope is tried between the values of a category, other rules only at them
+            # a slope is evaluated between the values of a category, other rules only at the values
             return self
         boxes = self.region or (Sweep(),)
         swept = len(columns.inputs) == 1 or all(
@@ -251,10 +251,10 @@ def swept(box: Sweep, sampling: Sampling, columns: Columns) -> Swept:
 def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> np.ndarray:
     """``count`` points of a region in the user's units, low-discrepancy, ends of ranges included."""
     boxes = sampling.region or (Sweep(),)
-    shares = np.diff(np.linspace(0, count, len(boxes) + 1).astype(int))
+    counts = np.diff(np.linspace(0, count, len(boxes) + 1).astype(int))
     parts = [
-        _sample_box(box, sampling, columns, int(share), seed + number)
-        for number, (box, share) in enumerate(zip(boxes, shares, strict=True))
+        _sample_box(box, sampling, columns, int(each), seed + number)
+        for number, (box, each) in enumerate(zip(boxes, counts, strict=True))
     ]
     points = np.concatenate(parts)
     # interleave the boxes, so that every block of consecutive points visits all of them
@@ -332,10 +332,10 @@ def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:
     rows = columns.distinct
     first = rows[generator.permutation(np.arange(count) % len(rows))]
     second = rows[generator.integers(len(rows), size=count)]
-    share = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
-    points = first + share * (second - first)
+    fraction = generator.random((count, 1)) * (np.arange(count) % 2 == 1)[:, None]
+    points = first + fraction * (second - first)
     if columns.layout is not None:
-        # what was not observed in the first is not in a mixture
+        # a mixture has no step observed that the first row has not
         points[:, -1] = first[:, -1]
     for name in columns.categories:
         index = columns.index(name)

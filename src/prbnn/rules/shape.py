@@ -244,9 +244,9 @@ class Unimodal(Rule):
     """The output rises along ``column`` up to ``peak`` and falls beyond it.
 
     ``peak`` is a value, or a pair (low, high) that it lies between. Values ``over`` a step apart are
-    compared: r(x + over) - r(x) is >= 0 up to the peak and <= 0 beyond it. Over slopes, a single value
-    would leave no freedom to a smooth function, so that ``over`` then defaults to 1/20 of the range; with a
-    pair, the slope itself is limited.
+    compared: r(x + over) - r(x) is >= 0 up to the peak and <= 0 beyond it. A limit of the slope itself
+    would make a smooth function turn at exactly ``peak``. So ``over`` defaults to 1/20 of the range;
+    where the peak is a pair, the default is a limit of the slope.
 
     >>> Unimodal("temperature", peak=37).describe()
     'output rises with temperature up to 37 and falls beyond'
@@ -296,8 +296,8 @@ class Unimodal(Rule):
         ]
         if not found:
             raise KnowledgeError(
-                f"no step of {over or 0.0:g} along {self.column!r} fits on either side of the peak in its "
-                "region; use a smaller step or a wider range",
+                f"no step of {over or 0.0:g} along {self.column!r} fits in its region, on either side of "
+                "the peak; use a smaller step or a wider range",
                 column=self.column,
             )
         return (found[0], *(replace(one, beyond=beyond) for one in found[1:]))

@@ -87,7 +87,7 @@ class Hard:
         if self.tolerance is not None and not (is_number(self.tolerance) and self.tolerance >= 0):
             raise KnowledgeError(
                 f"hard tolerance must be 0 or above, got {self.tolerance!r}: "
-                "it is the mean violation you can live with, in the rule's own unit"
+                "it is the largest mean violation that is acceptable, in the rule's own unit"
             )
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Hard:
 
 @dataclass(frozen=True)
 class Probable:
-    """A share of at least ``p`` of drawn functions (or of points) obeys."""
+    """A fraction of at least ``p`` of drawn functions (or of points) obeys the rule."""
 
     p: float
     of: Literal["functions", "points"] = "functions"
@@ -124,7 +124,7 @@ class Probable:
 
 @dataclass(frozen=True)
 class OnAverage:
-    """E_q[score] >= bound, with the score unclipped, so that excess at one place pays elsewhere."""
+    """E_q[score] >= bound, with the score unclipped: an excess makes up for a violation elsewhere."""
 
     bound: float = 0.0
 

@@ -1,1 +1,1 @@
-"""A run: from a file and a list of rules to fitted models in a folder, and back."""
+"""A run: from a file and rules to fitted models in a folder, and their use on other files."""

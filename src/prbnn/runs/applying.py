@@ -1,4 +1,4 @@
-"""A run on the rows of another file: predictions, bands, surprise and broken rules."""
+"""A run applied to the rows of another file: predictions, bands, surprise and broken rules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.assessment import anomalies as anomaly
-from prbnn.data.encoding import Missing, Numbers, apply
-from prbnn.data.files import naming, read_file
+from prbnn.data.encoded_table import EncodedTable, encode
+from prbnn.data.encoding import Missing
+from prbnn.data.files import read_file, with_path
 from prbnn.errors import DataError
 from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
@@ -23,21 +24,24 @@ if TYPE_CHECKING:
 
 # a row breaks a rule where its score is further below 0 than this, in the rule's unit
 BROKEN = 1e-6
-# of a column's range, beyond its ends
+# fraction of a column's range beyond its ends that is still not far
 FAR = 0.1
 
 
 def predictions(
     run: Run, data: Path, level: float = 0.9, missing: Missing | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """A table with one line a row of the file: prediction, band and spread."""
+    """Prediction, band and standard deviations of each row of the file ``data``, and notes on it.
+
+    ``level`` is the probability of the band; ``missing`` is that of the fit if None.
+    """
     frame, notes = read_file(data)
-    numbers = apply(run.encoding, frame, str(data), missing)
+    numbers = encode(run.encoding, frame, str(data), missing)
     return _predicted(run, numbers, level), notes + numbers.notes + _outside(run, numbers)
 
 
-def _outside(run: Run, numbers: Numbers) -> list[str]:
-    """Columns whose new values lie outside those of training, where nothing but rules holds."""
+def _outside(run: Run, numbers: EncodedTable) -> list[str]:
+    """Notes on columns with values far outside those of training, where only rules say anything."""
     known = run.inputs[~run.held_out]
     low, high = known.min(axis=0), known.max(axis=0)
     give = FAR * (high - low)
@@ -49,10 +53,10 @@ def _outside(run: Run, numbers: Numbers) -> list[str]:
     ]
 
 
-def _predicted(run: Run, numbers: Numbers, level: float) -> pd.DataFrame:
+def _predicted(run: Run, numbers: EncodedTable, level: float) -> pd.DataFrame:
     import pandas as pd
 
-    table, name = run.numbers(numbers.values), run.plan.target
+    table, name = run.frame(numbers.values), run.plan.target
     columns: dict[str, Any] = {"row": numbers.rows + 1}
     if run.is_classes:
         probability = run.model.predict_proba(table)
@@ -71,7 +75,7 @@ def _predicted(run: Run, numbers: Numbers, level: float) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """Rows beside what was expected of them, and the alarm that judged them."""
+    """Rows with their predictions, the alarm that flagged them, and the rows that set its level."""
 
     table: pd.DataFrame
     alarm: anomaly.Alarm
@@ -86,27 +90,37 @@ def watched(
     false_alarms: float = 0.01,
     missing: Missing | None = None,
 ) -> Watched:
-    """Predictions, surprise, flags at a stated rate of false alarms, and the rules a row breaks."""
+    """Predictions, surprise, flags and broken rules of the rows of ``data``, which have their target.
+
+    ``false_alarms`` is the fraction of normal rows that may be flagged.
+    """
     name = run.plan.target
     frame, notes = read_file(data)
     if name not in frame.columns:
         raise DataError(
-            f"{data} has no column {name!r}; to watch is to compare what came with what was expected. "
-            "Without it, use prbnn predict"
+            f"{data} has no column {name!r}, which is compared with its prediction. Without it, use "
+            "prbnn predict",
+            name,
         )
-    with naming(data):
+    with with_path(data):
         target, there = read_target(frame, name, run.plan.classes, "drop")
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {name!r} left out")
     if run.is_classes is (target.dtype.kind == "f"):
-        raise DataError(f"{data}: {name!r} holds other kinds of values than the run was fitted to")
+        raise DataError(
+            f"{data}: {name!r} holds {'numbers' if run.is_classes else 'text'}, and the run was fitted "
+            f"to {'classes' if run.is_classes else 'numbers'}",
+            name,
+        )
     if run.is_classes and not np.isin(target[there], run.model.classes_).any():
         known = ", ".join(map(repr, run.model.classes_.tolist()))
-        raise DataError(f"{data}: no row of {name!r} has a class the fit knows; it knows {known}")
-    numbers = apply(run.encoding, frame[there], str(data), missing)
+        raise DataError(
+            f"{data}: no row of {name!r} has a class the fit knows; it knows {known}", name
+        )
+    numbers = encode(run.encoding, frame[there], str(data), missing)
     target = target[there][numbers.rows]
-    inputs, known, which = run.judged()
-    alarm = anomaly.calibrate(
+    inputs, known, which = run.scored_rows()
+    alarm = anomaly.calibrate_alarm(
         _surprise(run, inputs, known), _attainable(false_alarms, len(known), notes)
     )
     surprise = _surprise(run, numbers.values, target)
@@ -122,7 +136,7 @@ def watched(
 
 
 def _attainable(false_alarms: float, rows: int, notes: list[str]) -> float:
-    """The rate asked for, or the lowest that so many rows can show."""
+    """The rate asked for, or 1 / (rows + 1), the lowest that ``rows`` rows can show; ``notes`` tell."""
     lowest = 1 / (rows + 1)
     if false_alarms >= lowest:
         return false_alarms
@@ -133,17 +147,20 @@ def _attainable(false_alarms: float, rows: int, notes: list[str]) -> float:
 
 
 def _surprise(run: Run, inputs: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(rows, 1), in nats."""
+    """Negative log probability of each target, (rows, 1), in nats; infinite for an unknown class."""
     if not run.is_classes:
         return -run.model.posterior_.log_density(inputs, target)[:, None]
     known = np.isin(target, run.model.classes_)
     place = np.searchsorted(run.model.classes_, np.where(known, target, run.model.classes_[0]))
-    probability = run.model.predict_proba(run.numbers(inputs))[np.arange(len(target)), place]
+    probability = run.model.predict_proba(run.frame(inputs))[np.arange(len(target)), place]
     return np.where(known, -np.log(np.maximum(probability, 1e-300)), np.inf)[:, None]
 
 
 def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
-    """The rules each observed row itself breaks, by name; rules on slopes speak of no single row."""
+    """Names of the rules that each observed row breaks, one text per row.
+
+    Rules on slopes are left out, since a single row has none.
+    """
     rules = run.model.knowledge
     broken: list[list[str]] = [[] for _ in target]
     if run.is_classes or not rules:

@@ -1,4 +1,4 @@
-"""Whether the files of a folder are of one run: `run.json` has the hash of each, others the model's."""
+"""Checks that the files of a folder are of one run, by the hashes in `run.json`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from prbnn.runs.records import record_bytes
 from prbnn.system.strict_json import parse_json
 
 SCHEMA = 1
-# under which the files of a run keep the hash of its model
+# key under which the files of a run have the hash of its model
 RUN = "run"
 Record = dict[str, Any]
 
 
 def hash_of(content: bytes) -> str:
-    """What ``sha256sum`` says of a file."""
+    """The SHA-256 of a file's ``content``, as ``sha256sum`` prints it."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_run(folder: Path) -> tuple[Record, dict[str, bytes]]:
-    """The record of a run and the bytes of its models, rows and rules; none may be another run's."""
+    """The record of the run in ``folder``, and the bytes of its models, rows and rules by file name.
+
+    A file of another run raises.
+    """
     while True:
         record = read_record(folder)
         try:
@@ -39,7 +42,7 @@ def read_run(folder: Path) -> tuple[Record, dict[str, bytes]]:
 
 
 def read_record(folder: Path) -> Record:
-    """What `run.json` says."""
+    """The content of `run.json`; a missing, damaged or newer one raises."""
     path = folder / RECORD
     lacking = [name for name in (RECORD, MODEL, ROWS) if not is_there(folder, name)]
     if lacking:
@@ -58,7 +61,10 @@ def read_record(folder: Path) -> Record:
 
 
 def _belonging(folder: Path, record: Record) -> dict[str, bytes]:
-    """Runs saved before their record named its files by hash are taken as they lie."""
+    """The bytes of the files that the record names; a file with another hash raises.
+
+    Earlier records have no hashes, and their files are not compared.
+    """
     hashes = _hashes(folder, record)
     wanted = (MODEL, PLAIN, ROWS, RULES) if hashes is None else tuple(hashes)
     optional = (RULES,) if hashes is not None else (PLAIN, RULES)
@@ -80,7 +86,7 @@ def _belonging(folder: Path, record: Record) -> dict[str, bytes]:
 
 
 def _hashes(folder: Path, record: Record) -> dict[str, str] | None:
-    """What the record says of its files; None of a run that was saved before it said anything."""
+    """The hash of each file by name; None for a run saved before there were hashes."""
     if "files" not in record and RUN not in record:
         return None
     files = record.get("files")
@@ -91,7 +97,7 @@ def _hashes(folder: Path, record: Record) -> dict[str, str] | None:
 
 
 def changed_rules(record: Record, contents: Mapping[str, bytes]) -> list[str]:
-    """Said where the rules beside a model are not its own; the model holds its own."""
+    """A note where the file of rules was changed after the fit (the model has its own copy)."""
     if RULES not in contents or RUN not in record:
         return []
     if hash_of(contents[RULES]) == record["files"].get(RULES):
@@ -100,12 +106,12 @@ def changed_rules(record: Record, contents: Mapping[str, bytes]) -> list[str]:
 
 
 def certificate_bytes(certificate: Certificate, identity: str | None) -> bytes:
-    """A certificate as a run keeps it: with the run it is of."""
+    """The content of a certificate's file, with the ``identity`` of its run."""
     return record_bytes({RUN: identity, **certificate.to_plain()})
 
 
 def texts_of(plain: Any, kind: type) -> Any:
-    """A list or a mapping (``kind``) of texts as it is, or a TypeError."""
+    """``plain`` if it is a list or dict (``kind``) of texts; anything else raises TypeError."""
     if not isinstance(plain, kind):
         raise TypeError(f"needed a {kind.__name__} of texts, got {plain!r:.80}")
     texts = plain.values() if isinstance(plain, dict) else plain

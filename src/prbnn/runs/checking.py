@@ -1,9 +1,9 @@
-"""Stored draws against the rules of a run: proofs, and fresh points of the regions beside them.
+"""Checks the stored draws of a run against its rules: by proofs, and at fresh points of the regions.
 
-A rule's region is one thing: the columns that it names over their ranges, and the others at training
-rows and between any two of them. Fresh points are drawn from all of it. A proof covers what
+A rule's region is the columns that it names over their ranges, and the others at training rows and
+between any two of them. Fresh points are drawn from all of it. A proof covers what
 `RuleCertificate.region` names: all of it where every column is swept, the slices at training rows where
-some are not. The worse verdict wins: a draw that breaks a rule at a fresh point is refuted.
+some are not. A draw that breaks a rule at a fresh point is refuted, whatever was proved.
 """
 
 from __future__ import annotations
@@ -35,19 +35,22 @@ from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.run import Run
 from prbnn.system.disk import write_whole
 
-# apart from the seeds of training and of the checks that decide which draws are stored
+# differs from the seeds of training and of the checks that decide which draws are stored
 FRESH_SEED = 1009
 CONFIDENCE = 0.95
 
 
 class Checked(NamedTuple):
-    """One rule, in the user's units.
+    """What was found about one rule, in the user's units.
 
-    `proved`, `refuted` and `undecided` count stored draws. Proofs are of the set that `region` names,
-    at `rows` training rows where the rule does not name every column (None where it does, or sweeps
-    them). `broken` draws break the rule at one of `points` fresh points, by no more than `worst`; they
-    are among the refuted. `chance` bounds, at 95 % confidence, the probability that a drawn function
-    breaks the rule there (None unless it is for most).
+    - `proved`, `refuted`, `undecided`: numbers of stored draws
+    - `region`: the set that proofs cover, at `rows` training rows where the rule does not name every
+      column (None where it does, or sweeps them)
+    - `broken`: number of draws that break the rule at one of `points` fresh points, by at most `worst`;
+      they are among the refuted
+    - `chance`: upper bound, at 95 % confidence, of the probability that a drawn function breaks the rule;
+      None unless the rule is for most functions
+    - `for_every_draw`: whether the rule is hard without a tolerance
     """
 
     rule: str
@@ -69,7 +72,7 @@ class Checked(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether a draw breaks a rule that is for every draw."""
+        """Whether a draw breaks a rule that every draw must obey."""
         return self.for_every_draw and bool(self.refuted)
 
     @property
@@ -82,13 +85,18 @@ class Checked(NamedTuple):
         return "whole region" if self.rows is None else f"{self.rows} rows"
 
 
-def check(
+def check_run(
     run: Run,
     seconds: float = 60.0,
     rows: int | None = ROWS,
     progress: Callable[[str, float], None] | None = None,
 ) -> tuple[list[Checked], Certificate | None]:
-    """Every stored draw against every rule; a certificate of another model in the folder is told."""
+    """Check every stored draw of ``run`` against every rule; returns findings and a certificate.
+
+    ``seconds`` is the time limit of the proofs, ``rows`` the number of training rows at which columns
+    that a rule does not name are held (None is all); ``progress`` is called with a rule and the fraction
+    of draws decided. A certificate of another model in the folder raises.
+    """
     model = run.model
     posterior, rules = model.posterior_, list(model.solution_.rules)
     earlier_certificate(run)
@@ -120,9 +128,14 @@ def check(
     return checked, certificate
 
 
-class Fresh(NamedTuple):
-    """What fresh points show of each rule: draws that break it, those of them that are proved at the
-    rows of the proof, how far at worst; and how many points there are."""
+class FreshPoints(NamedTuple):
+    """What fresh points show, one entry per rule.
+
+    - `broken`: number of draws that break it
+    - `away`: number of those that are proved at the rows of the proof
+    - `worst`: the largest violation
+    - `points`: number of points
+    """
 
     broken: np.ndarray
     away: np.ndarray
@@ -136,8 +149,8 @@ def _decide(
     seconds: float,
     rows: int | None,
     progress: Callable[[str, float], None] | None = None,
-) -> tuple[Certificate, Fresh]:
-    """Proofs, and what fresh points of the whole regions say; draws that break a rule are refuted."""
+) -> tuple[Certificate, FreshPoints]:
+    """A certificate in which draws that break a rule at fresh points are refuted, and what these show."""
     bound = posterior.bind(rules, seed=FRESH_SEED)
     found = posterior.check(rules, bound)
     broken = found.broken(CHECK_TOLERANCE)
@@ -145,34 +158,34 @@ def _decide(
     certificate = certify(posterior, rules, seconds, rows=rows, progress=progress)
     proved = np.stack([proof.mask(PROVED) for proof in certificate.rules], axis=1)
     away = (proved & broken).sum(axis=0)
-    fresh = Fresh(broken.sum(axis=0), away, depth, bound.pool)
-    judged = tuple(
+    fresh = FreshPoints(broken.sum(axis=0), away, depth, bound.pool)
+    with_fresh = tuple(
         _refuted(proof, broken[:, place], posterior, rules[place], bound.units[place])
         for place, proof in enumerate(certificate.rules)
     )
-    return replace(certificate, rules=judged), fresh
+    return replace(certificate, rules=with_fresh), fresh
 
 
 def _refuted(
     proof: RuleCertificate, broken: np.ndarray, posterior: Posterior, rule: Rule, unit: float
 ) -> RuleCertificate:
-    """The verdicts with those draws refuted that break the rule at a fresh point, and where."""
+    """``proof`` with the ``broken`` draws refuted, and counterexamples for the first of them."""
     new = np.flatnonzero(broken & ~proof.mask(REFUTED))
     if not len(new):
         return proof
     verdicts = "".join(
         REFUTED if bad else letter for letter, bad in zip(proof.verdicts, broken, strict=True)
     )
-    told = new[: max(0, KEPT - len(proof.counterexamples))]
+    shown = new[: max(0, KEPT - len(proof.counterexamples))]
     further = []
-    if len(told):
-        points, scores = posterior.take(told).worst_points(rule, seed=FRESH_SEED)
+    if len(shown):
+        points, scores = posterior.take(shown).worst_points(rule, seed=FRESH_SEED)
         names = posterior.columns.inputs
         further = [
             Counterexample(
                 int(draw), dict(zip(names, map(float, point), strict=True)), float(score)
             )
-            for draw, point, score in zip(told, points, scores * unit, strict=True)
+            for draw, point, score in zip(shown, points, scores * unit, strict=True)
             if np.isfinite(score)
         ]
     examples = sorted((*proof.counterexamples, *further), key=lambda each: each.draw)
@@ -181,9 +194,9 @@ def _refuted(
 
 
 def earlier_certificate(run: Run) -> str | None:
-    """Refuse a certificate in the folder that is of another model; what else is wrong with it is said.
+    """Raise where the folder has a certificate of another model; a message where it is damaged.
 
-    Nothing is taken from an earlier certificate, so a damaged one may be replaced.
+    Nothing is read from an earlier certificate, so a damaged one may be replaced.
     """
     if run.folder is None or not (run.folder / CERTIFICATE).exists():
         return None
@@ -205,7 +218,7 @@ def earlier_certificate(run: Run) -> str | None:
 
 
 def keep(certificate: Certificate, folder: Path, identity: str | None = None) -> None:
-    """Write a certificate beside the model it speaks of, which must still be there."""
+    """Write a certificate into ``folder``, where the run of that ``identity`` must still be."""
     if identity is not None and read_record(folder).get(RUN, identity) != identity:
         raise DataError(
             f"another fit has replaced the run in {folder} meanwhile; check it again, the certificate "
@@ -215,7 +228,7 @@ def keep(certificate: Certificate, folder: Path, identity: str | None = None) ->
 
 
 def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[str, float]:
-    """For rules that most functions must obey, from raw draws: none of those was chosen."""
+    """Bounds by name of rules that most functions must obey, from raw draws, since none is rejected."""
     most = [rule for rule in rules if rule.strength.kind == Kind.FUNCTIONS]
     if not most:
         return {}
@@ -224,18 +237,21 @@ def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[
 
 
 def verdict_of(
-    strength: Any, proof: RuleCertificate, fresh: Fresh, place: int, chance: float | None
+    strength: Any, proof: RuleCertificate, fresh: FreshPoints, place: int, chance: float | None
 ) -> str:
-    """One rule in words: the worse of proofs and fresh points, and what they examined."""
+    """The verdict on one rule in words, by the worse of proofs and fresh points.
+
+    ``place`` is the position of the rule in ``fresh``; ``chance`` the bound for a rule on most functions.
+    """
     if chance is not None and isinstance(strength, Probable):
         met = "as asked" if chance <= 1 - strength.p else f"asked: {1 - strength.p:.2%}"
         there = f" at {proof.rows} training rows and fresh points" if proof.rows else ""
         return f"broken with a chance of at most {chance:.2%}{there} ({CONFIDENCE:.0%} sure; {met})"
     if proof.refuted:
-        share = f"{proof.refuted / proof.draws:.1%} of draws break it"
+        broken = f"{proof.refuted / proof.draws:.1%} of draws break it"
         if proof.rows is not None and fresh.away[place]:
-            share += f" ({fresh.away[place]} only away from these rows)"
-        return f"{share}, though it is for every draw" if strength == Hard() else share
+            broken += f" ({fresh.away[place]} only away from these rows)"
+        return f"{broken}, though it is for every draw" if strength == Hard() else broken
     if proof.proved == proof.draws:
         if proof.how == "by construction":
             return "proved by construction"

@@ -1,8 +1,8 @@
-"""A run's folder, replaced as a whole: a kill at any moment leaves the run that was there or the new one.
+"""The folder of a run, replaced as a whole: after a kill at any moment it holds the old or the new run.
 
-A save writes every file into a folder of its own inside, and renames that to ``.saved``: from then on
-the run is the new one, since readers look there first. Then its files move to where people know them,
-the record last; whoever opens the folder next finishes what a kill has cut short.
+A save writes every file into a new folder inside, and renames that to ``.saved``: from then on the run
+is the new one, since readers look there first. Then the files move to their usual place, the record
+last; the next process that opens the folder finishes a save that was killed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MODEL, PLAIN, RECORD, ROWS, RULES, PAGE, CERTIFICATE = (
     "report.html",
     "certificate.json",
 )
-# what a run may have or not: an earlier run's must go
+# files that not every run has: those of an earlier run are removed
 OPTIONAL = (PLAIN, PAGE, CERTIFICATE)
 SAVING, SAVED = ".saving-", ".saved"
 
 
 def replace_run(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Put the files of a run in place of those of an earlier one; the folder must be `locked`."""
+    """Replace the files of an earlier run by ``contents``; the folder must be `locked`."""
     tidy(folder)
     aside = folder / f"{SAVING}{secrets.token_hex(4)}"
     try:
@@ -50,27 +50,27 @@ def replace_run(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def tidy(folder: Path) -> None:
-    """Finish a save that was killed after it was whole, and remove what others left."""
+    """Finish a save that was killed after all files were written, and remove incomplete ones."""
     _move_in(folder)
     for left in folder.glob(f"{SAVING}*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def recover(folder: Path) -> None:
-    """`tidy` where there is something to finish and nobody else is at it."""
+    """`tidy` a folder where a save was killed, unless another process has locked it."""
     if not (folder / SAVED).is_dir():
         return
     try:
         with locked(folder):
             tidy(folder)
     except (OSError, DataError):
-        # `content` reads the new run from where it lies
+        # `content` reads the new run from ``.saved``
         return
 
 
 def content(folder: Path, name: str) -> bytes:
-    """The bytes of a file of the run, whether or not it has been moved yet."""
-    # a file that moves meanwhile is in the second place
+    """The bytes of the file ``name`` of the run, whether or not it has been moved yet."""
+    # a file that is moved between the two attempts is in the second place
     for place in (folder / SAVED / name, folder / name):
         try:
             return place.read_bytes()
@@ -82,7 +82,7 @@ def content(folder: Path, name: str) -> bytes:
 
 
 def is_there(folder: Path, name: str) -> bool:
-    """Whether the run has such a file."""
+    """Whether the run has a file ``name``."""
     return (folder / SAVED / name).exists() or (folder / name).exists()
 
 
@@ -90,7 +90,7 @@ def _move_in(folder: Path) -> None:
     saved = folder / SAVED
     if not saved.is_dir():
         return
-    # the model moves first: while it is here, nothing of the run is among the earlier one's files
+    # the model moves first: while it is here, no file of the new run has been moved
     if (saved / MODEL).exists():
         for name in OPTIONAL:
             if not (saved / name).exists():

@@ -1,4 +1,4 @@
-"""Lists of column names on a command line: commas between, quotes around a name that holds a comma."""
+"""Lists of column names on a command line: separated by commas, in quotes if a name has a comma."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 COMMAS = "with commas between (quotes around a name that holds one)"
 
 
-def names_of(text: str) -> tuple[str, ...]:
-    """The names, each once.
+def parse_names(text: str) -> tuple[str, ...]:
+    """The names in ``text``, each once.
 
-    >>> names_of('wind, "flow, raw",wind')
+    >>> parse_names('wind, "flow, raw",wind')
     ('wind', 'flow, raw')
     """
     read = next(csv.reader([text], skipinitialspace=True), [])
     return tuple(dict.fromkeys(name.strip() for name in read if name.strip()))
 
 
-def listed(names: Iterable[object]) -> str:
-    """The text that `names_of` reads back.
+def join_names(names: Iterable[object]) -> str:
+    """``names`` as a text that `parse_names` reads back.
 
-    >>> listed(["wind", "flow, raw"])
+    >>> join_names(["wind", "flow, raw"])
     'wind,"flow, raw"'
     """
     text = io.StringIO()

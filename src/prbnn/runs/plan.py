@@ -1,4 +1,4 @@
-"""What is asked of a run, and the command that asks for it again."""
+"""The settings of a run, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prbnn.data.encoding import Missing, checked
-from prbnn.runs.names import listed
+from prbnn.runs.names import join_names
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that decides a run: the same plan on the same file makes the same models.
+class RunPlan:
+    """The settings of a run: the same plan and the same file give the same models.
 
-    - `categories`: columns of numbers that take only the values seen; text and yes/no always do
+    - `categories`: columns of numbers that take only the values seen; text and yes/no columns always do
     - `classes`: the target's values are classes even where they are numbers
-    - `held_out`: share of the rows that judge the model and do not train it
-    - `plain`: whether the same network without knowledge is fitted beside it
-    - `prove`: whether only draws that are proved to obey are stored
+    - `held_out`: fraction of the rows that are held out of training to score the model
+    - `plain`: whether the same network is also fitted without knowledge
+    - `prove`: whether only draws that are proved to obey the hard rules are stored
     """
 
     data: str
@@ -40,30 +40,30 @@ class Plan:
     categories: tuple[str, ...] = ()
 
     def command(self, out: str) -> str:
-        """The command line that makes this run again.
+        """The command line that repeats this run, with the folder ``out``.
 
-        >>> Plan("sun.csv", "power", knowledge="rules.yaml", seed=3).command("run")
+        >>> RunPlan("sun.csv", "power", knowledge="rules.yaml", seed=3).command("run")
         'prbnn fit sun.csv --target power --knowledge rules.yaml --seed 3 --out run'
         """
-        usual = asdict(Plan(self.data, self.target))
+        defaults = asdict(RunPlan(self.data, self.target))
         words = ["prbnn", "fit", self.data, "--target", self.target]
         for name, value in asdict(self).items():
-            if name in ("data", "target") or value == usual[name]:
+            if name in ("data", "target") or value == defaults[name]:
                 continue
             option = "--" + name.replace("_", "-")
             if isinstance(value, bool):
                 words.append(option if value else f"--no-{option[2:]}")
             elif isinstance(value, tuple):
-                words += [option, listed(value)]
+                words += [option, join_names(value)]
             else:
                 words += [option, str(value)]
         return shlex.join([*words, "--out", out])
 
     def to_plain(self) -> dict[str, Any]:
-        """For a JSON file."""
+        """Plain values for a JSON file."""
         return asdict(self)
 
     @staticmethod
-    def from_plain(plain: dict[str, Any]) -> Plan:
-        """Back from a JSON file; a TypeError or ValueError says what is of the wrong kind."""
-        return checked(Plan, plain)
+    def from_plain(plain: dict[str, Any]) -> RunPlan:
+        """The plan again from ``plain`` values; a wrong type raises TypeError or ValueError."""
+        return checked(RunPlan, plain)

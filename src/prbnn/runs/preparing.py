@@ -1,9 +1,8 @@
-"""A plan's file and rules, read and checked, before anything is fitted."""
+"""The file and the rules of a plan, read and checked before anything is fitted."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,78 +11,94 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prbnn.data.column_kinds import MOSTLY
 from prbnn.data.columns import Columns
-from prbnn.data.encoding import Encoding, Missing, apply, check_size, chosen, learn
-from prbnn.data.files import naming, read_file
+from prbnn.data.encoded_table import check_size, encode, input_columns, learn_encoding
+from prbnn.data.encoding import Encoding, Missing
+from prbnn.data.files import read_file, with_path
 from prbnn.data.leaks import leaks
 from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, shortened
 from prbnn.rules.base import Rule, named
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.file.knowledge_file import read_knowledge
-from prbnn.runs.plan import Plan
+from prbnn.runs.plan import RunPlan
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# with fewer rows than this none are held out
+# with fewer rows than this, none are held out
 FEW_ROWS = 50
 MOST_CLASSES = 20
-# columns of the tables that predicting and watching write
-TAKEN = ("row", "observed", "surprise", "flagged", "broken_rules")
+# columns that predictions and watched rows have beside the target's own
+WRITTEN = ("row", "observed", "surprise", "flagged", "broken_rules")
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """Numbers, targets and rules of a run; `held_out` says which rows judge, `rows` their numbers in
-    the file."""
+class RunTable:
+    """The data of a run.
 
-    plan: Plan
+    - `inputs`, `targets`: the rows as numbers, (rows, inputs), and their targets, (rows,)
+    - `held_out`: which rows are held out of training to score the model
+    - `rows`: number of each row in the file, counted from 1
+    - `units`: unit of each column that the knowledge file names one for
+    - `notes`: what a user should know about how the file was read
+    - `fingerprint`: hash of the file
+    """
+
+    plan: RunPlan
     encoding: Encoding
     inputs: np.ndarray
     targets: np.ndarray
     held_out: np.ndarray
     rows: np.ndarray
-    rules: tuple[Rule, ...]
     units: Mapping[str, str]
     notes: tuple[str, ...]
     fingerprint: str
 
     @property
-    def categories(self) -> tuple[str, ...]:
-        """Inputs that take only their values."""
-        return self.encoding.categories(self.plan.categories)
-
-    @property
     def is_classes(self) -> bool:
         """Whether the target is a class."""
-        return self.targets.dtype.kind not in "f"
+        return self.targets.dtype.kind != "f"
 
-    def frame(self, rows: np.ndarray) -> pd.DataFrame:
-        """Some rows of the inputs, with their names."""
+    def frame(self, values: np.ndarray) -> pd.DataFrame:
+        """``values`` (rows, inputs) as a data frame with the names of the inputs."""
         import pandas as pd
 
-        return pd.DataFrame(self.inputs[rows], columns=list(self.encoding.inputs))
+        return pd.DataFrame(values, columns=list(self.encoding.inputs))
 
 
-def prepare(plan: Plan) -> Prepared:
-    """Read the file and the rules; every mistake in either is told here."""
+@dataclass(frozen=True, eq=False)
+class Prepared(RunTable):
+    """The data of a run, and the rules that were checked against them."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Names of the inputs that take only the values seen."""
+        return self.encoding.categories(self.plan.categories)
+
+
+def prepare_run(plan: RunPlan) -> Prepared:
+    """Read the file and the rules of ``plan``; mistakes in either raise here, before training."""
     path = Path(plan.data)
     frame, notes = read_file(path)
-    table = chosen(frame, plan.target, plan.inputs, plan.drop)
-    if plan.target in TAKEN:
+    table = input_columns(frame, plan.target, plan.inputs, plan.drop)
+    if plan.target in WRITTEN:
         raise DataError(
-            f"a target called {plan.target!r} would be lost among the results; rename it"
+            f"prbnn predict and watch write a column {plan.target!r} of their own; rename the target",
+            plan.target,
         )
-    with naming(path):
+    with with_path(path):
         target, there = read_target(frame, plan.target, plan.classes, plan.missing)
-        held_out, said = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
-        encoding = learn(table, plan.missing, there & ~held_out)
-    numbers = apply(encoding, table[there], str(path))
+        held_out, split_notes = _held_out(frame[[*table.columns, plan.target]], target, there, plan)
+        encoding = learn_encoding(table, plan.missing, there & ~held_out)
+    numbers = encode(encoding, table[there], str(path))
     rows = np.flatnonzero(there)[numbers.rows]
     target, held_out = target[rows], held_out[rows]
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {plan.target!r} dropped")
-    notes += [*encoding.notes(), *numbers.notes, *said]
+    notes += [*encoding.notes(), *numbers.notes, *split_notes]
     if target.dtype.kind == "f":
         if not plan.inputs:
             notes += _refuse_leaks(numbers.values, numbers.names, target, plan.target)
@@ -103,27 +118,33 @@ def prepare(plan: Plan) -> Prepared:
         target,
         held_out,
         rows + 1,
-        rules,
         units,
         tuple(notes),
         hashlib.sha256(path.read_bytes()).hexdigest(),
+        rules,
     )
 
 
 def outputs_of(name: str, target: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-    """Outputs and their values as a fit has them: of classes, probabilities of labels."""
+    """Names and values of the outputs of a fit to ``target``; those of a class are probabilities.
+
+    There is one output per label, or one in all for two labels.
+    """
     if target.dtype.kind == "f":
         return (name,), target[:, None]
     labels = np.unique(target)
-    # two classes share one probability
+    # of two classes, the second one
     labels = labels[len(labels) == 2 :]
     return tuple(map(str, labels)), (target[:, None] == labels).astype(float)
 
 
 def _knowledge(
-    plan: Plan, encoding: Encoding, columns: Columns, known: Sequence[str]
+    plan: RunPlan, encoding: Encoding, columns: Columns, known: Sequence[str]
 ) -> tuple[tuple[Rule, ...], dict[str, str]]:
-    """The rules of a plan, which must fit the columns and each other."""
+    """The rules and units of the plan's knowledge file; rules that contradict each other raise.
+
+    ``known`` are the names of the columns in the file of data.
+    """
     if plan.knowledge is None:
         return (), {}
     read = read_knowledge(plan.knowledge)
@@ -131,84 +152,95 @@ def _knowledge(
     try:
         found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
     except KnowledgeError as error:
-        raise KnowledgeError(f"{error}{_whereabouts(str(error), encoding, known)}") from None
+        more = _whereabouts(error.column, encoding, known)
+        raise KnowledgeError(f"{error}{more}", error.rule, error.column) from None
     if found:
-        told = "; ".join(str(clash) for clash in found)
+        listed = "; ".join(str(clash) for clash in found)
         names = dict.fromkeys(name for clash in found for name in clash.rules)
-        raise InfeasibleError(f"the rules contradict each other: {told}", tuple(names))
+        raise InfeasibleError(f"the rules contradict each other: {listed}", tuple(names))
     return rules, dict(read.units)
 
 
-def _whereabouts(message: str, encoding: Encoding, known: Sequence[str]) -> str:
-    """What became of a column of the file that a rule speaks of and no input is called."""
-    missing = re.search(r"no column '([^']+)'", message)
-    if missing is None or missing.group(1) not in known:
+def _whereabouts(name: str | None, encoding: Encoding, known: Sequence[str]) -> str:
+    """What became of the column ``name`` of the file, which a rule names and which is no input.
+
+    It is empty where ``name`` is not among the ``known`` columns of the file.
+    """
+    if name is None or name not in known:
         return ""
-    name = missing.group(1)
     column = next((column for column in encoding.columns if column.name == name), None)
-    return f". In the file, {column}" if column else f". {name!r} was left out of the inputs"
+    return f" (in the file, {column})" if column else f" ({name!r} was left out of the inputs)"
 
 
 def read_target(
     frame: pd.DataFrame, name: str, classes: bool, missing: Missing
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The target, numbers or labels, and which rows have one."""
+    """The target ``name``, as numbers or as labels (text), and a mask of the rows that have one.
+
+    ``classes`` makes numbers labels; ``missing`` says whether rows without a target raise.
+    """
     import pandas as pd
 
     column = frame[name]
     there = column.notna().to_numpy()
     absent = int((~there).sum())
     if not there.any():
-        raise DataError(f"the target {name!r} is empty in every row")
+        raise DataError(f"the target {name!r} is empty in every row", name)
     if absent and missing == "error":
         raise DataError(
             f"the target {name!r} is missing in {absent} of {len(column)} rows; say --missing drop to "
-            "leave those rows out"
+            "leave those rows out",
+            name,
         )
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if numeric and not classes:
         values = column.to_numpy(float, na_value=np.nan)
-        check_size(values, f"the target {name!r}")
+        check_size(values, f"the target {name!r}", name)
         return values, there
     if numeric:
-        # the same label whether or not other rows are missing, which makes whole numbers floats
+        # "1" and not "1.0", also where missing rows have made whole numbers floats
         return np.array([f"{value:g}" for value in column.to_numpy(float, na_value=np.nan)]), there
     _check_labels(column, name)
-    # labels as text: they are compared and shown, never counted with
+    # labels are text: they are compared and shown, never computed with
     return column.astype(str).str.strip().to_numpy(str), there
 
 
 def _check_labels(column: pd.Series, name: str) -> None:
+    """Raise where a target of text is one of numbers with mistakes, or has too many classes."""
     import pandas as pd
 
     texts = column.dropna().astype(str).str.strip()
     numbers = pd.to_numeric(texts, errors="coerce").notna()
-    if 0.5 <= numbers.mean() < 1:
+    if MOSTLY <= numbers.mean() < 1:
         wrong = texts[~numbers]
         place, text = next(iter(wrong.items()))
         raise DataError(
             f"the target {name!r} holds numbers, and text in {len(wrong)} row(s), such as "
-            f"{shortened(text, 60)} in row {int(str(place)) + 1}; mend those cells"
+            f"{shortened(text, 60)} in row {int(str(place)) + 1}; fix those cells",
+            name,
         )
     if texts.nunique() > MOST_CLASSES:
         raise DataError(
             f"the target {name!r} holds {texts.nunique()} different texts, such as "
-            f"{shortened(texts.iloc[0], 60)}; a "
-            "target is a number, or one of a few classes. Is it the right column?"
+            f"{shortened(texts.iloc[0], 60)}; a target is a number, or one of up to {MOST_CLASSES} "
+            "classes. Is it the right column?",
+            name,
         )
 
 
 def _refuse_leaks(
     inputs: np.ndarray, names: tuple[str, ...], target: np.ndarray, name: str
 ) -> list[str]:
+    """Raise where an input is a copy of the target ``name``; notes on inputs that nearly are."""
     copies, near, together = leaks(inputs, names, target)
     if copies:
         raise DataError(
-            f"{', '.join(copies)}: a straight line turns this into the target {name!r}, so it gives the "
+            f"{', '.join(copies)}: a linear function of this is the target {name!r}, so it gives the "
             f"answer away. Leave it out with --drop {shlex.quote(','.join(copies))}; or, if it truly is "
-            f"known before {name!r} is, name your inputs with --inputs"
+            f"known before {name!r} is, name your inputs with --inputs",
+            copies[0],
         )
-    notes = [f"{column} all but gives {name!r} away; is it known beforehand?" for column in near]
+    notes = [f"{column} almost determines {name!r}; is it known beforehand?" for column in near]
     if together:
         notes.append(
             f"{' and '.join(together)} add up to {name!r} exactly; are they known beforehand?"
@@ -217,15 +249,18 @@ def _refuse_leaks(
 
 
 def _held_out(
-    frame: pd.DataFrame, target: np.ndarray, there: np.ndarray, plan: Plan
+    frame: pd.DataFrame, target: np.ndarray, there: np.ndarray, plan: RunPlan
 ) -> tuple[np.ndarray, list[str]]:
-    """Rows that judge: drawn at random, equal ones together, and no class whole."""
+    """A mask of the rows to hold out, drawn at random from the rows ``there``, and notes on it.
+
+    Equal rows are on one side of the split, and no class is held out entirely.
+    """
     rows = int(there.sum())
     mask = np.zeros(len(frame), bool)
     if plan.held_out <= 0:
         return mask, []
     if rows < FEW_ROWS:
-        return mask, [f"{rows} rows are few: none is held out, and nothing judges the model"]
+        return mask, [f"fewer than {FEW_ROWS} rows ({rows}): none are held out to score the model"]
     group = frame.groupby(list(frame.columns), dropna=False, sort=False).ngroup().to_numpy()
     order = np.random.default_rng(plan.seed).permutation(np.unique(group[there]))
     sizes = np.bincount(group[there], minlength=group.max() + 1)[order]
@@ -233,8 +268,8 @@ def _held_out(
     mask = np.isin(group, order[: np.searchsorted(np.cumsum(sizes), wanted) + 1]) & there
     if target.dtype.kind != "f":
         mask &= np.isin(target, target[there & ~mask])
-    said = [f"{int(mask.sum())} of {rows} rows, drawn at random, are held out to judge the model"]
+    notes = [f"{int(mask.sum())} of {rows} rows, drawn at random, are held out to score the model"]
     repeated = rows - len(order)
     if repeated:
-        said.append(f"{repeated} rows repeat another one; equal rows are on one side of the split")
-    return mask, said
+        notes.append(f"{repeated} rows repeat another one; equal rows are on one side of the split")
+    return mask, notes

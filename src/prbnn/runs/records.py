@@ -1,4 +1,4 @@
-"""Records for machines: JSON that every reader takes, whole or not at all."""
+"""Records as strict JSON files, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prbnn.system.disk import write_whole
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write JSON beside the file and rename."""
+    """Write ``record`` as JSON to ``path``, which is replaced as a whole."""
     write_whole(path, record_bytes(record))
 
 
 def record_bytes(record: Any) -> bytes:
-    """JSON as a file holds it; what is not finite is null, which JSON has and infinity not."""
+    """``record`` as JSON; NaN and infinity, which JSON does not have, become null."""
     text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 

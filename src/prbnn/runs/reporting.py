@@ -1,4 +1,4 @@
-"""What a run's report is about."""
+"""A run as the subject of a report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from prbnn.report.subject import Subject
 from prbnn.runs.run import Run
 
 
-def subject_of(run: Run) -> Subject:
-    """A run as the report's page takes it."""
+def report_subject(run: Run) -> Subject:
+    """The subject that `prbnn.report.page` makes a page of."""
     folder = "run" if run.folder is None else str(run.folder)
     of = () if run.identity is None else (f"of the run whose model has the sha256 {run.identity}",)
     return Subject(

@@ -1,21 +1,28 @@
-"""Fitting what was prepared, keeping it in a folder, and opening that folder again."""
+"""A run: fitted from prepared data, saved in a folder, and opened from there again."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
+from sklearn.exceptions import ConvergenceWarning
 
 from prbnn.assessment import metrics
 from prbnn.data.encoding import Encoding
-from prbnn.errors import DataError
+from prbnn.errors import CollapseWarning, DataError
+from prbnn.estimators.classifier import PRBNNClassifier
+from prbnn.estimators.estimator import content_of
+from prbnn.estimators.loading import restore
+from prbnn.estimators.regressor import PRBNNRegressor
+from prbnn.model.networks import MLP
 from prbnn.rules.file.knowledge_file import write_knowledge
 from prbnn.runs.belonging import (
     RUN,
@@ -36,74 +43,54 @@ from prbnn.runs.folder import (
     recover,
     replace_run,
 )
-from prbnn.runs.plan import Plan
-from prbnn.runs.preparing import Prepared
+from prbnn.runs.plan import RunPlan
+from prbnn.runs.preparing import Prepared, RunTable
 from prbnn.runs.records import record_bytes
-from prbnn.saving.container import parse
-from prbnn.saving.reading import restore
-from prbnn.saving.writing import content_of
+from prbnn.saving.container import parse_content
 from prbnn.system.disk import locked
 
 BAND = (0.05, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """Fitted models with the table they were made from; `plain` has no knowledge, and `rows` are the
-    numbers of the table's rows in its file.
+class Run(RunTable):
+    """Fitted models with their data, as a folder keeps them.
 
-    `identity`, the hash of the model's file, is what other files of the run know it by.
+    - `model`, `plain`: the fitted estimators with and without knowledge; `plain` is None if not fitted
+    - `folder`: where the run was opened, None for a new one
+    - `identity`: hash of the model's file, by which other files of the run refer to it
     """
 
-    plan: Plan
-    encoding: Encoding
     model: Any
     plain: Any | None
-    inputs: np.ndarray
-    targets: np.ndarray
-    held_out: np.ndarray
-    rows: np.ndarray
-    units: Mapping[str, str]
-    notes: tuple[str, ...]
-    fingerprint: str
     folder: Path | None = None
     identity: str | None = None
 
-    @property
-    def is_classes(self) -> bool:
-        """Whether the target is a class."""
-        return hasattr(self.model, "classes_")
-
-    def judged(self) -> tuple[np.ndarray, np.ndarray, str]:
-        """Inputs and targets that judge the model, and which they are."""
+    def scored_rows(self) -> tuple[np.ndarray, np.ndarray, str]:
+        """Inputs and targets of the rows that score the model, and which: "held-out" or "training"."""
         if self.held_out.any():
             return self.inputs[self.held_out], self.targets[self.held_out], "held-out"
         return self.inputs, self.targets, "training"
 
-    def numbers(self, values: np.ndarray) -> Any:
-        """Inputs as the model was fitted with: a table with names."""
-        import pandas as pd
-
-        return pd.DataFrame(values, columns=list(self.encoding.inputs))
-
+    @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
-        """Errors of the model and of the plain one, on the rows that judge."""
-        inputs, targets, _ = self.judged()
+        """Errors of the model and of the plain one on held-out rows (training rows if there are none)."""
+        inputs, targets, _ = self.scored_rows()
         models = {"model": self.model} | ({} if self.plain is None else {"plain": self.plain})
-        table = self.numbers(inputs)
+        table = self.frame(inputs)
         return {name: _scores(model, table, targets) for name, model in models.items()}
 
     def save(self, folder: Path, held: bool = False) -> None:
-        """Write models, rows, rules and the record; an earlier run in the folder is replaced as a whole.
+        """Write models, rows, rules and the record to ``folder``, in place of an earlier run there.
 
-        ``held`` says that the caller holds the folder (`prbnn.system.disk.locked`) already.
+        ``held`` says that the caller has locked the folder (`prbnn.system.disk.locked`) already.
         """
         contents = self._contents(folder)
         with nullcontext() if held else locked(folder):
             replace_run(folder, contents)
 
     def _contents(self, folder: Path) -> dict[str, bytes]:
-        """Every file by name: the record has the hash of each, the others that of the model."""
+        """The content of every file by name; the record has the hash of each, the others the model's."""
         models = {MODEL: self.model} | ({} if self.plain is None else {PLAIN: self.plain})
         contents = {name: content_of(model) for name, model in models.items()}
         identity = hash_of(contents[MODEL])
@@ -126,7 +113,7 @@ class Run:
             "notes": list(self.notes),
             "data_sha256": self.fingerprint,
             "result": str(self.model.result_),
-            "scores": self.scores(),
+            "scores": self.scores,
         }
         if self.model.certificate_ is not None:
             contents[CERTIFICATE] = certificate_bytes(self.model.certificate_, identity)
@@ -134,6 +121,7 @@ class Run:
 
 
 def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
+    """Accuracy and log loss of a classifier; RMSE, CRPS and coverage of the 90 % band of a regressor."""
     if hasattr(model, "classes_"):
         probability = model.predict_proba(table)
         place = np.searchsorted(model.classes_, targets)
@@ -151,19 +139,26 @@ def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
     }
 
 
-def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
-    """Fit the network with its rules, and the plain one; fits that did not converge say so later."""
+def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
+    """Fit the network with its rules, and the plain one without them.
+
+    ``say`` is called with what begins; ``verbose`` is that of the estimators. The results of the models
+    say whether they converged, and what to beware of.
+    """
     plan, train = prepared.plan, ~prepared.held_out
-    table, targets = prepared.frame(train), prepared.targets[train]
+    table, targets = prepared.frame(prepared.inputs[train]), prepared.targets[train]
     if prepared.is_classes and len(np.unique(targets)) < 2:
         raise DataError(
-            f"every row has the class {targets[0]!r} in {plan.target!r}; nothing to learn"
+            f"every row has the class {targets[0]!r} in {plan.target!r}; nothing to learn",
+            plan.target,
         )
 
     def one(rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
         model = _estimator(prepared, rules, tempering, verbose)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            # what these say is in the result, which commands and reports show
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", CollapseWarning)
             return model.fit(table, _target_column(targets, plan.target))
 
     say("fitting with knowledge" if prepared.rules else "fitting")
@@ -171,25 +166,15 @@ def fit(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = N
     stopped = model.result_.status == "interrupted"
     plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
-        say("fitting the plain network beside it")
-        # chosen without rules, so the first choice is the second; and two networks differ in rules alone
+        say("fitting the plain network without rules")
+        # the same tempering, which was chosen without rules: the networks differ in the rules only
         plain = one((), model.tempering_)
         if plain.result_.status == "interrupted":
             plain = None
             notes = (*notes, "the plain network was interrupted, and is left out")
-    return Run(
-        plan,
-        prepared.encoding,
-        model,
-        plain,
-        prepared.inputs,
-        prepared.targets,
-        prepared.held_out,
-        prepared.rows,
-        prepared.units,
-        notes,
-        prepared.fingerprint,
-    )
+    data: dict[str, Any] = {part.name: getattr(prepared, part.name) for part in fields(RunTable)}
+    data["notes"] = notes
+    return Run(**data, model=model, plain=plain)
 
 
 def _target_column(targets: np.ndarray, name: str) -> Any:
@@ -201,10 +186,6 @@ def _target_column(targets: np.ndarray, name: str) -> Any:
 def _estimator(
     prepared: Prepared, rules: tuple, tempering: float | Literal["auto"], verbose: bool | None
 ) -> Any:
-    from prbnn.estimators.classifier import PRBNNClassifier
-    from prbnn.estimators.regressor import PRBNNRegressor
-    from prbnn.model.networks import MLP
-
     plan = prepared.plan
     network = None if plan.hidden is None else MLP(plan.hidden)
     options: dict[str, Any] = {
@@ -224,25 +205,25 @@ def _estimator(
 
 
 def open_run(folder: Path) -> Run:
-    """A run as it was saved; files that do not belong together, or are damaged, are told."""
+    """The run that was saved in ``folder``; damaged files, or files of different runs, raise."""
     folder = Path(folder)
     recover(folder)
     record, contents = read_run(folder)
     models = {
-        name: restore(folder / name, *parse(folder / name, contents[name]))
+        name: restore(folder / name, *parse_content(folder / name, contents[name]))
         for name in (MODEL, PLAIN)
         if name in contents
     }
     model = models[MODEL]
     try:
-        plan, encoding = Plan.from_plain(record["plan"]), Encoding.from_plain(record["encoding"])
+        plan, encoding = RunPlan.from_plain(record["plan"]), Encoding.from_plain(record["encoding"])
         rows = _rows(safetensors.numpy.load(contents[ROWS]), encoding, model)
         return Run(
             plan,
             encoding,
-            model,
-            models.get(PLAIN),
             **rows,
+            model=model,
+            plain=models.get(PLAIN),
             units=texts_of(record["units"], dict),
             notes=(*texts_of(record["notes"], list), *changed_rules(record, contents)),
             fingerprint=str(record["data_sha256"]),
@@ -254,7 +235,7 @@ def open_run(folder: Path) -> Run:
 
 
 def _rows(found: dict[str, np.ndarray], encoding: Encoding, model: Any) -> dict[str, np.ndarray]:
-    """The table of a run, which must be one of its columns and of its model's."""
+    """The arrays of a run, checked against the inputs of its ``encoding`` and its ``model``."""
     known = model.posterior_.columns.inputs
     if encoding.inputs != known:
         raise ValueError(f"{RECORD} has the inputs {encoding.inputs}, {MODEL} has {known}")

@@ -1,1 +1,1 @@
-"""Fitted models on disk: weights as safetensors, everything else as JSON, and nothing that runs."""
+"""Model files: weights as safetensors, everything else as JSON, no code."""

@@ -1,7 +1,7 @@
-"""The file itself: one safetensors file whose metadata holds the record, sealed by a checksum.
+"""The file format: one safetensors file whose metadata holds the record, with a checksum.
 
-Any reader of safetensors opens it. The checksum is of every byte but its own, so that a file that
-was cut short or changed is refused; it guards against accidents, and is no signature.
+Any reader of safetensors opens it. The checksum covers every byte but its own, so that a file that is
+truncated or changed raises; it protects against accidents and is not a signature.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prbnn.system.strict_json import parse_json
 SCHEMA = 1
 KEY = "prbnn"
 BLANK = "0" * 64
-# the record is JSON within JSON, so its quotation marks are escaped
+# the record is JSON inside JSON, so its quotation marks are escaped
 SEAL = rb"\"file_sha256\": \""
 # how the header of every safetensors file begins, after its length
 START = b'{"'
@@ -34,7 +34,7 @@ Tensors = Mapping[str, np.ndarray]
 
 
 def sealed(record: Record, tensors: Tensors) -> bytes:
-    """The bytes of a file: the same model, the same bytes."""
+    """The bytes of a file with ``record`` and ``tensors``; equal contents give equal bytes."""
     seal = {"file_sha256": BLANK}
     text = json.dumps({**seal, "schema": SCHEMA, **record, **seal}, allow_nan=False)
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
@@ -44,18 +44,18 @@ def sealed(record: Record, tensors: Tensors) -> bytes:
 
 
 def read(path: str | os.PathLike) -> tuple[Record, dict[str, np.ndarray]]:
-    """The record and the tensors of a file that is whole, and that this version understands."""
+    """The record and the tensors of the file ``path``; a damaged or newer file raises."""
     if Path(path).is_dir():
         raise ModelFileError(f"{path} is a folder; give a file that model.save(path) has written")
     with open(path, "rb") as file:
-        # a device may never end, so that what cannot be a model is not read to its end
+        # a device may never end: only what begins like a model is read to its end
         start = file.read(len(START) + 8)
         content = start + file.read() if start[8:] == START else start
-    return parse(path, content)
+    return parse_content(path, content)
 
 
-def parse(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
-    """The same of bytes that were read already; errors call them ``path``."""
+def parse_content(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np.ndarray]]:
+    """The record and the tensors in ``content``; errors name the file ``path``."""
     header = _header(path, content)
     record = _record(path, header)
     start, end = _seal(content)
@@ -71,13 +71,13 @@ def parse(path: str | os.PathLike, content: bytes) -> tuple[Record, dict[str, np
 
 
 def _seal(content: bytes) -> tuple[int, int]:
-    """Where the checksum is; the record begins the file, and the checksum is at its beginning."""
+    """Start and end of the checksum, which is at the beginning of the record."""
     start = content.find(SEAL) + len(SEAL)
     return start, start + len(BLANK)
 
 
 def _header(path: str | os.PathLike, content: bytes) -> dict[str, Any]:
-    """What safetensors says of its tensors and metadata; anything else is no model."""
+    """The header of safetensors: one entry per tensor, and the metadata; other content raises."""
     length = int.from_bytes(content[:8], "little")
     if content[8:10] != START or length > LARGEST_HEADER:
         pickled = content[:1] == b"\x80"
@@ -95,6 +95,7 @@ def _header(path: str | os.PathLike, content: bytes) -> dict[str, Any]:
 
 
 def _record(path: str | os.PathLike, header: dict[str, Any]) -> Record:
+    """The record in the metadata of ``header``, of a schema that this version can read."""
     text = header.get("__metadata__", {}).get(KEY)
     if text is None:
         raise ModelFileError(
@@ -114,7 +115,7 @@ def _record(path: str | os.PathLike, header: dict[str, Any]) -> Record:
 
 
 def _damaged(path: str | os.PathLike, content: bytes, header: dict[str, Any]) -> ModelFileError:
-    """Whether bytes are missing or wrong, of a file that does not match its checksum."""
+    """The error for a file that does not match its checksum: bytes are missing, or wrong."""
     try:
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
         expected = 8 + int.from_bytes(content[:8], "little") + max(ends)

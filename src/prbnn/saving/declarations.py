@@ -1,6 +1,6 @@
-"""Plain values and declarations as JSON and back: types go by names from one list, never imports.
+"""Plain values and declarations as JSON and back: types are found by name in one list, never imported.
 
-What JSON cannot say (a user's factory, a score) is noted as to be supplied again.
+What JSON cannot hold (a user's factory, a score) is marked as to be supplied again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SUPPLIED = ("network", "inference", "likelihood", "prior")
 
 
 def to_json(value: Any, name: str) -> Any:
-    """A value as JSON; ``name`` is the parameter it is of.
+    """``value`` as JSON; ``name`` is the parameter that has it.
 
     >>> to_json(MLP(hidden=(8,)), "network")
     {'type': 'MLP', 'hidden': [8], 'activation': 'relu'}
@@ -75,9 +75,9 @@ def to_json(value: Any, name: str) -> Any:
     if hasattr(value, "tolist"):
         return to_json(value.tolist(), name)
     if name in SUPPLIED:
-        return {"supply": name, "was": called(value)}
+        return {"supply": name, "was": code_name(value)}
     raise ModelFileError(
-        f"parameter {name!r} is of type {type(value).__name__}, which a model file cannot say; use "
+        f"parameter {name!r} is of type {type(value).__name__}, which a model file cannot hold; use "
         "plain numbers, text or lists"
     )
 
@@ -86,13 +86,13 @@ def _field(value: Any, name: str) -> Any:
     return [_field(v, name) for v in value] if isinstance(value, tuple) else to_json(value, name)
 
 
-def called(value: Any) -> str:
-    """What a reader may know an object by: the name of a function or of a class."""
+def code_name(value: Any) -> str:
+    """The name of a function, or of an object's class, to recognise it by."""
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def from_json(plain: Any, supplied: Mapping[str, Any]) -> Any:
-    """The value again, with what had to be supplied taken from ``supplied``.
+    """The value that `to_json` turned into ``plain``; what had to be supplied is in ``supplied``.
 
     >>> from_json({"type": "RBF", "bumps": 5}, {})
     RBF(bumps=5)
@@ -116,12 +116,12 @@ def from_json(plain: Any, supplied: Mapping[str, Any]) -> Any:
 
 
 def is_supplied(plain: Any) -> bool:
-    """Whether a value is not in the file, and has to be supplied again."""
+    """Whether the value of ``plain`` is not in the file and has to be supplied again."""
     return isinstance(plain, dict) and "supply" in plain
 
 
 def declared(name: str) -> type:
-    """A type by its name; only those of the list."""
+    """The type of that ``name`` in `DECLARATIONS`; other names raise."""
     if name not in DECLARATIONS:
         raise ModelFileError(
             f"the file asks for a type {name!r} that this version does not know"

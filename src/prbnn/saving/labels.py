@@ -1,4 +1,4 @@
-"""Labels of classes as JSON and back, in the kind of array that held them."""
+"""Labels of classes as JSON and back, with the dtype of their array."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from prbnn.errors import ModelFileError
 
 KINDS = "OTUbiuf"
-# every label takes as much memory as the longest could
+# numpy reserves the longest possible text for every label
 MOST_BYTES = 1 << 26
 
 
 def labels_to(labels: np.ndarray | None) -> dict[str, Any] | None:
-    """Labels as they are, with the kind of array that holds them."""
+    """Labels with the dtype of their array; None for None."""
     if labels is None:
         return None
     kind = labels.dtype.kind
@@ -27,7 +27,7 @@ def labels_to(labels: np.ndarray | None) -> dict[str, Any] | None:
 
 
 def labels_from(plain: Any, outputs: int) -> np.ndarray:
-    """The labels again, one an output or two for a single one; sizes are compared beforehand.
+    """The labels in ``plain``: one per output, or two for a single output; other counts raise.
 
     >>> labels_from({"dtype": "<U3", "labels": ["no", "yes"]}, 1)
     array(['no', 'yes'], dtype='<U3')

@@ -1,4 +1,4 @@
-"""A training table whose rows were not kept: names, ranges and the values of categories."""
+"""A training table without its rows: names, ranges and the values of categories."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prbnn.errors import ModelFileError, NotKeptError
 
 
 class Outline(Columns):
-    """Columns that can say where they range, but not what their rows were.
+    """Columns with their ranges but without rows.
 
-    Enough for rules whose region states or sweeps every column; others say what they lack.
+    That is enough for rules whose region states or sweeps every column; others raise NotKeptError.
     """
 
     summary: dict[str, Any]
@@ -43,12 +43,12 @@ class Outline(Columns):
 
     @property
     def rows(self) -> np.ndarray:
-        """Not kept."""
+        """Not in the file: raises."""
         raise _not_kept("rows")
 
     @property
     def targets(self) -> np.ndarray:
-        """Not kept."""
+        """Not in the file: raises."""
         raise _not_kept("targets")
 
     def values(self, index: int) -> np.ndarray | None:
@@ -62,7 +62,7 @@ class Outline(Columns):
 
 
 def summary_of(columns: Columns) -> dict[str, Any]:
-    """What remains of a table without its rows, and a fingerprint to know it by."""
+    """Count, ranges, values of categories and a hash of the rows of a table."""
     if isinstance(columns, Outline):
         return columns.summary
     found = [columns.values(index) for index in range(len(columns.inputs))]
@@ -75,7 +75,7 @@ def summary_of(columns: Columns) -> dict[str, Any]:
 
 
 def check_summary(summary: dict[str, Any], inputs: int) -> None:
-    """Refuse a summary of other columns, or with ranges that are none."""
+    """Raise where a summary is not of ``inputs`` columns, or its ranges are not finite numbers."""
     spans, values = summary["spans"], summary["values"]
     ranges = np.array(spans, float).reshape(len(spans), 2) if spans else np.zeros((0, 2))
     if not len(spans) == len(values) == inputs or not np.all(np.isfinite(ranges)):

@@ -1,11 +1,12 @@
-"""From a file to a fitted estimator; a file is checked first, and nothing in it is ever run."""
+"""From the content of a file to a `SavedModel`; it is checked first, and nothing in it is ever run."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,81 +17,37 @@ from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import Scaling
 from prbnn.errors import CertificateWarning, ModelFileError
-from prbnn.estimators.classifier import PRBNNClassifier
-from prbnn.estimators.estimator import Estimator
-from prbnn.estimators.regressor import PRBNNRegressor
-from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
-from prbnn.fitting.prepare import Settings, build_network
+from prbnn.fitting.building import build_network
+from prbnn.fitting.prepare import Settings
 from prbnn.fitting.result import History, Solution
 from prbnn.model.construction.builder import construction_of
 from prbnn.model.recurrent import over
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.saving.container import Record, read
+from prbnn.saving.container import Record, Tensors
 from prbnn.saving.declarations import SUPPLIED, from_json, is_supplied
-from prbnn.saving.knowledge import rules_from_json
 from prbnn.saving.labels import labels_from
 from prbnn.saving.outline import Outline, check_summary
+from prbnn.saving.saved_model import SavedModel
+from prbnn.saving.saved_rules import rules_from_json
 from prbnn.saving.shapes import check_declared, check_layout, template
 from prbnn.saving.writing import probe
-from prbnn.system.process import computing
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    kind.__name__: kind for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor)
-}
-Tensors = Mapping[str, np.ndarray]
-# bytes of raw draws that repeat stored ones, however small the file is
+# bytes of raw draws that may repeat stored ones, however small the file is
 MOST_REPEATED = 1 << 28
-# what values of the wrong kind or size raise, wherever they are met first
+# errors that values of a wrong type or size raise where they are first used
 BROKEN = (
     *(TypeError, ValueError, IndexError, AttributeError, AssertionError),
     *(ArithmeticError, RecursionError, MemoryError),
 )
 
 
-def load(
-    path: str | os.PathLike,
-    *,
-    knowledge: Mapping[str, Rule] | None = None,
-    network: Any = None,
-    inference: Any = None,
-    likelihood: Any = None,
-    prior: Any = None,
-) -> Any:
-    """The fitted estimator that ``model.save(path)`` wrote: its predictions, report and history.
-
-    A file holds no code. What was yours (a network's factory, a `Score`, an engine) is supplied
-    again: ``knowledge`` by the rules' names, the others as they were given to the estimator.
-
-    >>> import tempfile, numpy as np, prbnn
-    >>> x = np.linspace(0, 1, 20)[:, None]
-    >>> model = prbnn.PRBNNRegressor(
-    ...     prbnn.MLP((8,)), [prbnn.AtLeast(0)], tempering=0.2, draws=50, random_state=0
-    ... ).fit(x, x.ravel())
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(f"{folder}/model.prbnn")
-    ...     again = prbnn.load(f"{folder}/model.prbnn")
-    >>> bool(np.all(again.predict(x) == model.predict(x)))
-    True
-    """
-    computing()
-    given = {"network": network, "inference": inference, "likelihood": likelihood, "prior": prior}
-    return restore(path, *read(path), given, knowledge or {})
-
-
-def restore(
-    path: str | os.PathLike,
-    record: Record,
-    tensors: Tensors,
-    given: Mapping[str, Any] | None = None,
-    knowledge: Mapping[str, Rule] | None = None,
-) -> Any:
-    """The fitted estimator of a record and its tensors; errors call the file ``path``."""
+@contextmanager
+def naming_file(path: str | os.PathLike) -> Generator[None]:
+    """Errors inside become a ModelFileError whose message begins with ``path``."""
     try:
-        return _model(
-            record, tensors, {**dict.fromkeys(SUPPLIED), **(given or {})}, knowledge or {}
-        )
+        yield
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except KeyError as error:
@@ -99,13 +56,14 @@ def restore(
         raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
 
 
-def _model(
-    record: Record, tensors: Tensors, given: dict[str, Any], knowledge: Mapping[str, Rule]
-) -> Estimator:
-    kind = record["estimator"]
-    if kind not in ESTIMATORS:
-        raise ModelFileError(f"no estimator {kind!r}; known: {', '.join(ESTIMATORS)}")
-    supplied = _supplied(record["settings"], given)
+def saved_model(
+    record: Record, tensors: Tensors, given: Mapping[str, Any], knowledge: Mapping[str, Rule]
+) -> SavedModel:
+    """The saved state in a ``record`` and its ``tensors``.
+
+    ``given`` has the parameters that had to be supplied again, ``knowledge`` the rules by their names.
+    """
+    supplied = _supplied(record["settings"], {**dict.fromkeys(SUPPLIED), **given})
     rules = rules_from_json(record["knowledge"]["rules"], knowledge)
     names = [entry["name"] for entry in record["knowledge"]["rules"]]
     holder = {"none": lambda _: None, "tuple": tuple, "list": list}[record["knowledge"]["holder"]]
@@ -122,17 +80,27 @@ def _model(
     stored, raw = _posteriors(record, tensors, settings, named)
     if "probe" in tensors:
         _check_probe(tensors["probe"], stored)
-    model = ESTIMATORS[kind](**parameters)
-    model.settings_ = settings
-    model.posterior_, model.raw_posterior_ = stored, raw
-    model.history_ = History(**_under("history/", tensors))
-    model.solution_ = _solution(record, tensors, raw, named, model.history_)
-    _attributes(model, record)
-    return model
+    solution = _solution(record, tensors, raw, named)
+    learned = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
+    noise, classes = from_json(record.get("noise"), {}), record.get("classes")
+    return SavedModel(
+        estimator=record["estimator"],
+        settings=settings,
+        posterior=stored,
+        raw_posterior=raw,
+        solution=solution,
+        **{name: from_json(record[name], {}) for name in learned},
+        certificate=_certificate(record.get("certificate"), stored, named),
+        # files of before audits have none; rows that were kept can be audited again
+        audit=from_json(record["audit"], {}) if "audit" in record else None,
+        from_frame=bool(record["columns"]["from_frame"]),
+        noise=noise if noise is None or isinstance(noise, float) else np.array(noise),
+        classes=None if classes is None else labels_from(classes, len(stored.columns.outputs)),
+    )
 
 
 def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
-    """What was supplied, of what the file does not hold; too little and too much are told."""
+    """``given``, once it is exactly what the file does not hold; too little or too much raises."""
     for name, value in given.items():
         wanted = is_supplied(settings[name])
         if wanted and value is None:
@@ -148,7 +116,7 @@ def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:
 def _posteriors(
     record: Record, tensors: Tensors, settings: Settings, rules: list[Rule]
 ) -> tuple[Posterior, Posterior]:
-    """Stored and raw draws, which bring their own weights; a supplied network starts as at the fit."""
+    """Stored and raw draws; a supplied network is built with the seed of the fit."""
     columns = _columns(record, tensors)
     scaling = _scaling(record["scaling"], len(columns.inputs), len(columns.outputs))
     _check_numbers(tensors, scaling)
@@ -186,7 +154,7 @@ def _posteriors(
 
 
 def _check_places(places: np.ndarray, draws: np.ndarray) -> None:
-    """Places repeat draws, so that a small file may ask for much memory: compared beforehand."""
+    """Raise where ``places`` are not positions in ``draws``, or repeat them too often for memory."""
     if places.ndim != 1 or places.dtype.kind != "i":
         raise ModelFileError(f"tensor 'raw/places' is {places.dtype} of shape {places.shape}")
     if np.any((places < 0) | (places >= len(draws))):
@@ -200,7 +168,7 @@ def _check_places(places: np.ndarray, draws: np.ndarray) -> None:
 
 
 def _scaling(plain: Record, inputs: int, outputs: int) -> Scaling:
-    """Shift and scale of every column."""
+    """The scaling in ``plain``, which must have one number per column."""
     numbers: dict[str, Any] = dict(plain)
     kind = numbers.pop("kind")
     parts = {name: np.array(from_json(part, {}), float) for name, part in numbers.items()}
@@ -212,6 +180,7 @@ def _scaling(plain: Record, inputs: int, outputs: int) -> Scaling:
 
 
 def _columns(record: Record, tensors: Tensors) -> Columns:
+    """The training table, or its outline where the rows were left out."""
     names, data = record["columns"], dict(record["data"])
     inputs, outputs = tuple(names["inputs"]), tuple(names["outputs"])
     layout = from_json(names["layout"], {})
@@ -234,10 +203,10 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
 
 
 def _categories(names: Record, data: Record, layout: Layout | None) -> list[str]:
-    """Inputs that take only their values.
+    """Names of the inputs that take only the values seen.
 
-    Earlier files do not say: there a column with few values was trained and proved at these alone, and
-    their record lists them, so it stays a category, and certificates name its values.
+    Earlier files do not name them: there a column with few values was trained and proved at these values
+    only, and the record lists them, so such a column is a category.
     """
     if "categories" in names:
         return list(names["categories"])
@@ -249,9 +218,7 @@ def _categories(names: Record, data: Record, layout: Layout | None) -> list[str]
     ]
 
 
-def _solution(
-    record: Record, tensors: Tensors, raw: Posterior, rules: list[Rule], history: History
-) -> Solution:
+def _solution(record: Record, tensors: Tensors, raw: Posterior, rules: list[Rule]) -> Solution:
     training = {name: from_json(part, {}) for name, part in record["training"].items()}
     location, scale = (
         from_leaves(
@@ -262,7 +229,7 @@ def _solution(
     fitted = Archived(training.pop("endless"), training.pop("elbo"))
     return Solution(
         posterior=raw,
-        history=history,
+        history=History(**_under("history/", tensors)),
         rules=rules,
         tempering=from_json(record["tempering"], {}),
         location=location,
@@ -272,53 +239,33 @@ def _solution(
     )
 
 
-def _attributes(model: Any, record: Record) -> None:
-    """What estimators learn beside their draws."""
-    columns = model.posterior_.columns
-    plain = ("result", "acceptance", "tempering", "tempering_choice", "knowledge_report")
-    for name in plain:
-        setattr(model, f"{name}_", from_json(record[name], {}))
-    model.certificate_ = _certificate(model, record.get("certificate"))
-    # files of before audits have none; rows that were kept can be audited again
-    model._audit = from_json(record["audit"], {}) if "audit" in record else None
-    model._counted = None
-    model.n_features_in_, model.output_names_ = len(columns.inputs), columns.outputs
-    if record["columns"]["from_frame"]:
-        model.feature_names_in_ = np.array(columns.inputs, dtype=object)
-    if isinstance(model, PRBNNRegressor):
-        noise = from_json(record["noise"], {})
-        model.noise_ = noise if isinstance(noise, float) else np.array(noise)
-    if isinstance(model, PRBNNClassifier):
-        model.classes_ = labels_from(record["classes"], len(columns.outputs))
-    if isinstance(model, PRBNNSequenceRegressor):
-        model.layout_ = columns.layout
-
-
-def _certificate(model: Any, plain: Record | None) -> Certificate | None:
-    """What was proved of the stored draws, if it speaks of these draws and rules; else a warning.
+def _certificate(
+    plain: Record | None, posterior: Posterior, rules: list[Rule]
+) -> Certificate | None:
+    """The certificate of the stored draws; a warning and None where it is of other draws or rules.
 
     Files written before there were certificates have none.
     """
     if plain is None:
         return None
     found = Certificate.from_plain(plain)
-    why = found.mismatch(model.posterior_, model.solution_.rules)
+    why = found.mismatch(posterior, rules)
     if not why:
         return found
     warnings.warn(
         f"the model's certificate is left out, and certificate_ is None: {why}; model.certify() makes "
         "another",
         CertificateWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return None
 
 
 def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
-    """Weights and units that are NaN or infinite are refused by name."""
+    """Raise on weights or scalings that are NaN or infinite, naming the tensor."""
     for name, part in tensors.items():
         if name.startswith("buffers/") and name.endswith(".bits"):
-            # limits of a built network are kept as their bits, and may be infinite
+            # limits built into a network are saved as bits, and may be infinite
             bad = np.isnan(part.view(f"f{part.dtype.itemsize}"))
         elif name.startswith(("draws/", "raw/")) and part.dtype.kind == "f":
             bad = ~np.isfinite(part)
@@ -327,7 +274,7 @@ def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
         if bad.any():
             raise ModelFileError(
                 f"tensor {name!r} holds {int(bad.sum())} of {bad.size} numbers that are NaN or "
-                "infinite, so that the model predicts nothing; fit it again"
+                "infinite, so that the model cannot predict; fit it again"
             )
     for name, part in vars(scaling).items():
         if name == "kind":
@@ -340,7 +287,7 @@ def _check_numbers(tensors: Tensors, scaling: Scaling) -> None:
 
 
 def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
-    """A network with the same weights and another activation is another function."""
+    """Raise where a supplied network has the same weights as the saved one, but other predictions."""
     scale = posterior.scaling.output_scale
     found = probe(posterior)
     if not np.allclose(found / scale, saved / scale, rtol=1e-3, atol=1e-3):
@@ -351,26 +298,30 @@ def _check_probe(saved: np.ndarray, posterior: Posterior) -> None:
 
 
 def _under(prefix: str, tensors: Tensors) -> dict[str, np.ndarray]:
+    """The tensors whose names begin with ``prefix``, without it."""
     start = len(prefix)
     return {name[start:]: part for name, part in tensors.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)
 class Archived:
-    """Stands for the engine's state, which a file does not hold: no further draws, a known ELBO."""
+    """Takes the place of the engine's state, which a file does not hold: it cannot draw more.
+
+    `known_elbo` is the ELBO if it was computed before saving.
+    """
 
     endless: bool
     known_elbo: float | None
 
     def draw(self, count: int, number: int) -> Posterior:
-        """Refused: draws come from a state that was not saved."""
+        """Raises: the state that draws are made from was not saved."""
         raise ModelFileError(
             "a loaded model has the draws that were saved and no others; fit it again, or save it "
             "with more of them (draws=)"
         )
 
     def elbo(self, posterior: Posterior) -> float:
-        """As it was when the model was saved, where it had been asked for."""
+        """The ELBO that was computed before the model was saved; raises if it was not."""
         if self.known_elbo is None:
             raise ModelFileError(
                 "a loaded model knows its ELBO only if solution_.elbo was asked for before saving"

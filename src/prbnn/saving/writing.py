@@ -1,4 +1,4 @@
-"""From a fitted estimator to the content of a file: tensors by name, and one record for the rest."""
+"""From a `SavedModel` to the content of a file: tensors by name, and one record for the rest."""
 
 from __future__ import annotations
 
@@ -6,59 +6,54 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from prbnn.errors import ModelFileError
+from prbnn.fitting.result import Solution
 from prbnn.model.weights import buffers, by_leaf
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.saving.container import Record, sealed
 from prbnn.saving.declarations import SUPPLIED, is_supplied, to_json
-from prbnn.saving.knowledge import rules_to_json
 from prbnn.saving.labels import labels_to
 from prbnn.saving.outline import Outline, summary_of
-
-if TYPE_CHECKING:
-    from prbnn.estimators.estimator import Estimator
+from prbnn.saving.saved_model import SavedModel
+from prbnn.saving.saved_rules import rules_to_json
 
 LIBRARIES = ("prbnn", "jax", "equinox", "numpy")
-# where a network to be supplied again is tried, in its own units
+# inputs at which a network that must be supplied again is evaluated, in its own units
 PROBES = np.linspace(-1.0, 2.0, 7)
 
 
-def content_of(model: Estimator, *, data: bool = True) -> bytes:
-    """All that `prbnn.load` needs to have the model again."""
-    kind = type(model)
-    if kind.__module__.partition(".")[0] != "prbnn":
-        raise ModelFileError(
-            f"{kind.__name__} is a class of your own, which load could not find again; fit "
-            f"{kind.__bases__[0].__name__} itself to save it"
-        )
+def bytes_of(saved: SavedModel, *, data: bool = True) -> bytes:
+    """The bytes of a model file; ``data=False`` leaves the training rows out."""
     tensors = {
-        **_draws(model.posterior_, model.raw_posterior_),
-        **_moments(model),
-        **{f"history/{name}": part for name, part in asdict(model.history_).items()},
+        **_draws(saved.posterior, saved.raw_posterior),
+        **_moments(saved.solution),
+        **{f"history/{name}": part for name, part in asdict(saved.solution.history).items()},
     }
-    columns = model.posterior_.columns
+    columns = saved.posterior.columns
     kept = data and not isinstance(columns, Outline)
     if kept:
         tensors |= {"data/rows": columns.rows, "data/targets": columns.targets}
-    record = _record(model, kept)
+    record = _record(saved, kept)
     if any(is_supplied(record["settings"][name]) for name in ("network", "likelihood")):
-        tensors["probe"] = probe(model.posterior_)
+        tensors["probe"] = probe(saved.posterior)
     return sealed(record, tensors)
 
 
 def probe(posterior: Posterior) -> np.ndarray:
-    """The mean prediction at a few inputs: tells a network from another with the same weights."""
+    """The mean prediction at a few inputs, which differs between networks with the same weights."""
     shift, scale = posterior.scaling.input_shift, posterior.scaling.input_scale
     return posterior.predict(shift + PROBES[:, None] * scale).mean
 
 
 def _draws(stored: Posterior, raw: Posterior) -> dict[str, np.ndarray]:
-    """Stored draws; of raw ones only those that are not among them, and where each is to be found."""
+    """Tensors of the stored draws and of the raw draws that are not among them.
+
+    ``raw/places`` is the position of each raw draw in the two together.
+    """
     places = {row.tobytes(): place for place, row in reversed([*enumerate(stored.vectors)])}
     found = np.array([places.get(row.tobytes(), -1) for row in raw.vectors], np.int64)
     other = found < 0
@@ -79,9 +74,8 @@ def _leaves(prefix: str, posterior: Posterior) -> dict[str, np.ndarray]:
     }
 
 
-def _moments(model: Estimator) -> dict[str, np.ndarray]:
+def _moments(solution: Solution) -> dict[str, np.ndarray]:
     """Mean and standard deviation of every weight under the raw posterior."""
-    solution = model.solution_
     both = np.stack([solution.location, solution.scale])
     named = by_leaf(solution.posterior.network, both)
     return {
@@ -91,8 +85,9 @@ def _moments(model: Estimator) -> dict[str, np.ndarray]:
     }
 
 
-def _record(model: Estimator, kept: bool) -> Record:
-    posterior, solution, settings = model.posterior_, model.solution_, model.settings_
+def _record(saved: SavedModel, kept: bool) -> Record:
+    """All but the tensors, as JSON; ``kept`` says whether the training rows are among those."""
+    posterior, solution, settings = saved.posterior, saved.solution, saved.settings
     given = dict(settings.parameters)
     knowledge = given.pop("knowledge")
     if isinstance(given["random_state"], np.random.RandomState):
@@ -100,7 +95,7 @@ def _record(model: Estimator, kept: bool) -> Record:
     columns = posterior.columns
     return {
         "written_by": _versions(),
-        "estimator": type(model).__name__,
+        "estimator": saved.estimator,
         "parameters": {name: to_json(value, name) for name, value in given.items()},
         "knowledge": _knowledge(knowledge, solution.rules),
         "settings": {
@@ -112,19 +107,19 @@ def _record(model: Estimator, kept: bool) -> Record:
             "outputs": list(columns.outputs),
             "categories": list(columns.categories),
             "layout": to_json(columns.layout, "layout"),
-            "from_frame": hasattr(model, "feature_names_in_"),
+            "from_frame": saved.from_frame,
         },
         "data": {"kept": kept, **summary_of(columns)},
         "scaling": {name: to_json(part, name) for name, part in vars(posterior.scaling).items()},
-        "classes": labels_to(getattr(model, "classes_", None)),
-        "result": to_json(model.result_, "result"),
-        "acceptance": model.acceptance_,
-        "certificate": None if model.certificate_ is None else model.certificate_.to_plain(),
-        "tempering": to_json(model.tempering_, "tempering"),
-        "tempering_choice": to_json(model.tempering_choice_, "tempering_choice"),
-        "noise": to_json(getattr(model, "noise_", None), "noise"),
-        "knowledge_report": to_json(model.knowledge_report_, "knowledge_report"),
-        "audit": to_json(model.audit_, "audit"),
+        "classes": labels_to(saved.classes),
+        "result": to_json(saved.result, "result"),
+        "acceptance": saved.acceptance,
+        "certificate": None if saved.certificate is None else saved.certificate.to_plain(),
+        "tempering": to_json(saved.tempering, "tempering"),
+        "tempering_choice": to_json(saved.tempering_choice, "tempering_choice"),
+        "noise": to_json(saved.noise, "noise"),
+        "knowledge_report": to_json(saved.knowledge_report, "knowledge_report"),
+        "audit": to_json(saved.audit, "audit"),
         "training": {
             "result": to_json(solution.result, "result"),
             "duals": to_json(solution.duals, "duals"),
@@ -139,7 +134,7 @@ def _record(model: Estimator, kept: bool) -> Record:
 
 
 def _knowledge(given: Sequence[Rule] | None, fitted: Sequence[Rule]) -> dict[str, Any]:
-    """The rules, the names they have in reports, and what held them."""
+    """The rules, their names in reports, and the type of their container."""
     holder = {type(None): "none", tuple: "tuple"}.get(type(given), "list")
     names = [rule.label for rule in fitted]
     return {"holder": holder, "rules": rules_to_json(given or (), names)}

@@ -1,1 +1,1 @@
-"""What touches the machine: files, processes, JSON from strangers, text for terminals."""
+"""Files, processes, untrusted JSON, text for terminals, exit codes."""

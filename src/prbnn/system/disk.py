@@ -1,4 +1,4 @@
-"""Files written whole or not at all and read up to a limit; folders with one writer at a time."""
+"""Files written whole or not at all, or read up to a limit; folders with one writer at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prbnn.errors import DataError
 
 try:
     import fcntl
-except ImportError:  # Windows: what is written is still whole, but two writers are not kept apart
+except ImportError:  # Windows: files are still written whole, but two writers are not kept apart
     fcntl = None
 
 LOCK = ".lock"
@@ -24,10 +24,10 @@ PART = ".part"
 
 
 def write_whole(path: str | os.PathLike, content: bytes) -> None:
-    """Write beside ``path``, and rename: whoever reads finds the old file or the whole new one.
+    """Write to a new file beside ``path`` and rename it, so that readers find the old or the new file.
 
-    What killed writers of the same file left beside it is removed. A link keeps leading to its file;
-    a pipe or a terminal is written to as it is.
+    Leftovers of killed writers of the same file are removed. A symbolic link stays a link; a pipe or a
+    terminal is written to directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -43,7 +43,7 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
                 shutil.copymode(target, file.name)
             if fcntl is None:
                 file.close()
-            # still open, and so locked: nobody takes it for what a killed writer left
+            # still open, and so locked: no other writer takes it for a leftover
             os.replace(file.name, target)
     except BaseException:
         Path(file.name).unlink(missing_ok=True)
@@ -52,13 +52,13 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
 
 
 def sync_file(file: IO[bytes]) -> None:
-    """Wait until a file is on the disk, and not in the machine's memory alone."""
+    """Wait until the content of a file is on the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """The same for the names in a folder; not every file system can."""
+    """Wait until the names in a folder are on the disk, where the file system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -68,9 +68,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_limited(path: str | os.PathLike, most: int) -> bytes:
-    """The bytes of a file of at most ``most`` of them; a ValueError says what else it is.
+    """The bytes of a file; a folder, or more than ``most`` bytes, raises ValueError.
 
-    The limit is on what is read, so that a pipe or a device that never ends is refused as well.
+    The limit is on what is read, so that a pipe or a device that never ends raises as well.
     """
     if Path(path).is_dir():
         raise ValueError("it is a folder, not a file")
@@ -83,9 +83,9 @@ def read_limited(path: str | os.PathLike, most: int) -> bytes:
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Hold a folder, made if need be, against other writers; one that is held says by whom.
+    """Lock a folder, which is created if needed, against other writers; if it is locked, raise.
 
-    The system lets go of what a dead process held, so no lock is ever stale.
+    The operating system releases the lock of a process that dies, so no lock is ever stale.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
@@ -101,8 +101,9 @@ def locked(folder: Path) -> Generator[None]:
 
 
 def _held(folder: Path, path: Path) -> IO[bytes]:
+    """The lock file at ``path``, open and locked; raises where another process has locked it."""
     while True:
-        file = open(path, "a+b")  # noqa: SIM115 - whoever holds it closes it
+        file = open(path, "a+b")  # noqa: SIM115 - the caller closes it
         if not _take(file):
             with file:
                 file.seek(0)
@@ -112,7 +113,7 @@ def _held(folder: Path, path: Path) -> IO[bytes]:
             )
         if _is_at(file, path):
             return file
-        # its holder removed it after it was opened here
+        # its holder has removed it since it was opened here
         file.close()
 
 
@@ -120,15 +121,15 @@ def _part(target: Path) -> IO[bytes]:
     """A new file beside ``target``, locked for as long as it is open."""
     while True:
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PART}")
-        file = open(beside, "xb")  # noqa: SIM115 - whoever writes it closes it
+        file = open(beside, "xb")  # noqa: SIM115 - the caller closes it
         if _take(file) and _is_at(file, beside):
             return file
-        # taken for a leftover between the two lines above
+        # another writer took it for a leftover between the two lines above
         file.close()
 
 
 def _remove_parts(target: Path) -> None:
-    """Remove what writers of ``target`` left that are no more."""
+    """Remove leftovers of writers of ``target`` that no longer run."""
     if fcntl is None:
         return
     start = f".{target.name}."
@@ -140,7 +141,7 @@ def _remove_parts(target: Path) -> None:
 
 
 def _take(file: IO[bytes]) -> bool:
-    """Whether an open file could be locked; true where the file system knows no locks."""
+    """Whether an open file could be locked; True where the file system has no locks."""
     if fcntl is None:
         return True
     try:
@@ -153,7 +154,7 @@ def _take(file: IO[bytes]) -> bool:
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one at ``path``."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Exit codes that mean something, and errors as one line instead of a traceback."""
+"""Exit codes of the commands, and errors as a message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BAD_INPUT, INFEASIBLE, DIVERGED = 2, 3, 4
 
 
 @contextmanager
-def telling() -> Generator[None]:
-    """Tell what went wrong on standard error, and leave: 2 bad input, 3 infeasible, 4 diverged."""
+def exiting_on_errors() -> Generator[None]:
+    """Print an error raised inside to standard error and exit: 2 bad input, 3 infeasible, 4 diverged."""
     try:
         yield
     except InfeasibleError as error:
@@ -32,8 +32,8 @@ def telling() -> Generator[None]:
     except (DataError, KnowledgeError, ModelFileError, CertificateError) as error:
         _leave(str(error), BAD_INPUT)
     except OSError as error:
-        told = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
-        _leave(told, BAD_INPUT)
+        message = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
+        _leave(message, BAD_INPUT)
 
 
 def _leave(message: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""`prbnn study`: one command a study."""
+"""`prbnn study`: one command per study."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from prbnn_studies.commands.shared import COMMAS, Files, Folder, Json, Picture, RecordFile, chosen
+
 study_app = typer.Typer(
     help="Reproduce a study and print it beside published numbers.", no_args_is_help=True
 )
@@ -15,21 +17,19 @@ study_app = typer.Typer(
 
 @study_app.command()
 def simulation1(
-    engines: Annotated[
-        str, typer.Option(help="Engines to run, with commas between; all by default.")
-    ] = "bbb,dropout,svgd,ensemble,laplace,sghmc,nuts",
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "simulation1.png"
-    ),
+    engines: Annotated[str, typer.Option(help=f"Engines to run, {COMMAS}; all by default.")] = "",
+    json: Json = None,
+    record: RecordFile = None,
+    out: Picture = Path("simulation1.png"),
 ) -> None:
     """Simulation 1: every engine with and without knowledge, beside OC-BNN's published draws.
 
     Example: prbnn study simulation1 --engines bbb,nuts --json records.json
     """
     from prbnn_studies.commands.simulation1 import study as run
+    from prbnn_studies.simulation1 import ENGINES
 
-    run([name.strip() for name in engines.split(",")], json, out)
+    run(_engines(engines, list(ENGINES)), Files(json, record), out)
 
 
 @study_app.command()
@@ -39,12 +39,11 @@ def simulation2(
     ] = 1,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first data set.")] = 0,
     engines: Annotated[
-        str, typer.Option(help="PR-BNN by these engines, with commas between, and nothing else.")
+        str, typer.Option(help=f"Fit PR-BNN by these engines and nothing else, {COMMAS}.")
     ] = "",
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
-        "simulation2.png"
-    ),
+    json: Json = None,
+    record: RecordFile = None,
+    out: Picture = Path("simulation2.png"),
 ) -> None:
     """Simulation 2: BNN, fixed weights and PR-BNN, beside the paper's table.
 
@@ -52,7 +51,13 @@ def simulation2(
     """
     from prbnn_studies.commands.simulation2 import study as run
 
-    run(seeds, first, [name.strip() for name in engines.split(",") if name.strip()], json, out)
+    run(seeds, first, _engines(engines, []), Files(json, record), out)
+
+
+def _engines(text: str, default: list[str]) -> list[str]:
+    from prbnn.inference import ENGINES
+
+    return chosen(text, tuple(ENGINES), "--engines") if text else default
 
 
 class UciTables(StrEnum):
@@ -67,14 +72,13 @@ class UciTables(StrEnum):
 def uci(
     data: Annotated[Path, typer.Option(help="Folder that holds uci_splits, auto_mpg and airfoil.")],
     sets: Annotated[
-        str | None, typer.Option(help="Names with commas between; all sets if left out.")
+        str | None, typer.Option(help=f"Names of sets, {COMMAS}; all sets by default.")
     ] = None,
     splits: Annotated[int, typer.Option(min=1, max=20, help="How many of the 20 splits.")] = 20,
-    engines: Annotated[
-        str, typer.Option(help="Engines, with commas between.")
-    ] = "bbb,ensemble,sghmc",
+    engines: Annotated[str, typer.Option(help=f"Engines, {COMMAS}.")] = "bbb,ensemble,sghmc",
     tables: Annotated[UciTables, typer.Option(help="Which tables to run.")] = UciTables.both,
-    json: Annotated[Path | None, typer.Option(help="Write one record a fit to this file.")] = None,
+    json: Json = None,
+    record: RecordFile = None,
 ) -> None:
     """UCI regression on the standard splits, beside published numbers; and what knowledge adds.
 
@@ -82,10 +86,10 @@ def uci(
     """
     from prbnn_studies.commands.uci import study as run
 
-    run(data, sets, splits, engines, tables.value, json)
+    run(data, sets, splits, engines, tables.value, Files(json, record))
 
 
-# fewer training flights than this teach nothing
+# with fewer training flights the network learns nothing
 FEWEST_FLIGHTS = 10
 
 
@@ -102,16 +106,15 @@ def landing(
     source: Annotated[
         LandingSource, typer.Option(help="Simulated flights, radar or ADS-B tracks.")
     ] = LandingSource.synthetic,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder that holds the tracks of katl or adsb.")
-    ] = None,
+    data: Folder = None,
     flights: Annotated[int, typer.Option(min=50, help="How many flights to simulate.")] = 7542,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated flights.")] = 0,
     sizes: Annotated[
-        str, typer.Option(help="Numbers of training flights, with commas between; 'all' is one.")
+        str, typer.Option(help=f"Numbers of training flights, {COMMAS}; 'all' is one.")
     ] = "",
-    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("landing.png"),
+    json: Json = None,
+    record: RecordFile = None,
+    out: Picture = Path("landing.png"),
 ) -> None:
     """Landing: the last seconds of an approach from those before, with and without knowledge.
 
@@ -125,10 +128,10 @@ def landing(
         wanted = [0]
     if any(size is not None and size < FEWEST_FLIGHTS for size in wanted):
         raise typer.BadParameter(
-            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', with commas between; "
+            f"--sizes takes whole numbers from {FEWEST_FLIGHTS} on and 'all', {COMMAS}; "
             f"got {sizes!r}"
         )
-    run(source.value, data, flights, seed, wanted or None, json, out)
+    run(source.value, data, flights, seed, wanted or None, Files(json, record), out)
 
 
 class SolarSource(StrEnum):
@@ -143,15 +146,14 @@ def solar(
     source: Annotated[
         SolarSource, typer.Option(help="A simulated plant, or recorded ones.")
     ] = SolarSource.plant,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder that holds pv_pvops_sandia and pv_india_kaggle.")
-    ] = None,
+    data: Folder = None,
     share: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="Of csv's training days, so many.")
+        float, typer.Option(min=0.01, max=1.0, help="Fraction of csv's training days to train on.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of plant, split and training.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the records to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("solar.png"),
+    json: Json = None,
+    record: RecordFile = None,
+    out: Picture = Path("solar.png"),
 ) -> None:
     """Solar: AC power of an inverter that derates when hot, with and without knowledge.
 
@@ -159,4 +161,4 @@ def solar(
     """
     from prbnn_studies.commands.solar import study as run
 
-    run(source.value, data, share, seed, json, out)
+    run(source.value, data, share, seed, Files(json, record), out)

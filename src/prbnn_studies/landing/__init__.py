@@ -1,1 +1,1 @@
-"""Landing: the last seconds of an approach, foretold from the seconds before them."""
+"""Landing: the last seconds of an approach, predicted from the seconds before them."""

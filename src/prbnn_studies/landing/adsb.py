@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import DataError
 from prbnn_studies.landing import broadcasts
 from prbnn_studies.landing.tracks import UNITS, VARIABLES, Tracks, miles_per_degree, reasons
 
@@ -20,13 +20,16 @@ ALIGNED_UNITS = {**UNITS, "along": "NM", "across": "NM"}
 
 APART_SECONDS = 60.0  # unseen for longer: another track
 LEVEL = 25.0  # ft, the step of altitudes: a runway looks level
-NEAR_GROUND, NEAR_MILES = 300.0, 3.0  # ft above the lowest ends of tracks within so many NM
+NEAR_GROUND, NEAR_MILES = 300.0, 3.0  # ft above the lowest ends of tracks within this many NM
 SINK = 4.0  # ft/s at least on average: 200 ft in 50 s
 SPEEDS = (80.0, 200.0)  # kt; slower is no airliner, and then what ground it nears is unsure
 LONGEST_GAP = 5.0  # s; a straight line over it is off by less than a step of altitudes
 FASTEST_CHANGE = 100.0  # ft/s of altitude; beyond is a wrong message
 AGREE = (0.8, 1.25)  # reported speed over the speed of the positions; wrong units: 0.51 or 1.94
-SLOPES = (150.0, 750.0)  # ft in a NM, 1.4 to 7 degrees; wrong units: a third of 3 degrees or thrice
+SLOPES = (
+    150.0,
+    750.0,
+)  # ft in a NM, 1.4 to 7 degrees; wrong units: 1/3 of 3 degrees or 3 times as much
 
 STAYS_UP = "does not come down to the ground"
 SHORT = "seen too shortly"
@@ -36,7 +39,7 @@ JUMPS = f"altitude changes by more than {FASTEST_CHANGE:g} ft/s"
 SPEED_UNIT = "speed disagrees with positions: m/s for kt, or kt for m/s?"
 SLOPE_UNIT = "glides at less than 1.4 or more than 7 degrees: metres for feet, or feet for metres?"
 GROUNDED = "never in the air, or not with all variables"
-# the nearest to a landing first: of a flight's tracks, that one's reason is put on record
+# the nearest to a landing first: of a flight's tracks, that one's reason is recorded
 ORDER = (SPEED, SPEED_UNIT, SLOPE_UNIT, JUMPS, GAP, SHORT, STAYS_UP, GROUNDED)
 
 
@@ -117,8 +120,8 @@ def aligned(tracks: Tracks, observed: int) -> Tracks:
     )
 
 
-def _flights(table: broadcasts.Table) -> tuple[dict[str, list[np.ndarray]], tuple[str, ...]]:
-    """The tracks of every flight in the air, and what was mended on the way."""
+def _flights(table: broadcasts.Broadcasts) -> tuple[dict[str, list[np.ndarray]], tuple[str, ...]]:
+    """The tracks of every flight in the air, and what was fixed on the way."""
     order = np.argsort(table.flights, kind="stable")
     starts = np.flatnonzero(table.flights[order][1:] != table.flights[order][:-1]) + 1
     flights: dict[str, list[np.ndarray]] = {}
@@ -182,7 +185,7 @@ def _outcome(track: np.ndarray, ends: np.ndarray, steps: int) -> np.ndarray | st
 
 
 def _ground(end: np.ndarray, ends: np.ndarray) -> float:
-    """Where tracks nearby end, but for a twentieth of them that may be wrong."""
+    """The altitude at which tracks nearby end: the 5 % quantile, since some of them may be wrong."""
     nearby = ends[_miles(ends, end) < NEAR_MILES, 3]
     return float(np.quantile(nearby, 0.05, method="lower"))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import DataError
 from prbnn_studies.landing.tracks import VARIABLES
 
 FILE = Path("adsb_paris_quickstart") / "quickstart.json.gz"
@@ -33,7 +33,7 @@ AIRCRAFT, ON_GROUND = "icao24", ("true", "1", "1.0")
 TAXI_SPEED = 60.0  # kt; slower is on the ground, where no column says so
 
 
-class Table(NamedTuple):
+class Broadcasts(NamedTuple):
     """The rows of a file: (rows, time and VARIABLES) in s, deg, ft and kt; NaN where unknown."""
 
     file: Path
@@ -43,7 +43,7 @@ class Table(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> Broadcasts:
     """A file's rows, or those of the one such file in a folder.
 
     `baroaltitude`, `geoaltitude` and `velocity` are in m and m/s, as OpenSky has them, `altitude`
@@ -71,7 +71,7 @@ def read(path: Path) -> Table:
         airborne = np.array([str(flag).lower() not in ON_GROUND for flag in columns["onground"]])
     else:
         airborne = rows[:, 1 + VARIABLES.index("speed")] >= TAXI_SPEED
-    return Table(file, flights, rows, airborne, notes)
+    return Broadcasts(file, flights, rows, airborne, notes)
 
 
 def _chosen(file: Path, columns: dict[str, Sequence[Any]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 The files hold airborne positions only, every 5 s within 0.1 degrees of the airport, and no heights:
 a track ends where the aircraft comes down through the height at which its source stops, which is
 about over the threshold. Speed and course are those from the position before, so that no step
-knows a later one. An agent is an aircraft of one day; it may pass, land and depart again.
+uses a later one. An agent is an aircraft of one day; it may pass, land and depart again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import DataError
 from prbnn_studies.landing.tracks import Tracks, miles_per_degree, reasons
 
 VARIABLES = ("latitude", "longitude", "speed", "course")
@@ -23,7 +23,7 @@ FOLDER, PATTERN = "katl_asdex_sherlock", "true_pos_*.csv*"
 ROWS = ("time", "agent", "latitude", "longitude")
 SECONDS = 5.0
 
-# Threshold of 26R. Its parallel, 26L, lies 0.0027 degrees south: half of that tells them apart.
+# Threshold of 26R. Its parallel, 26L, lies 0.0027 degrees south: half of that separates them.
 THRESHOLD_LATITUDE, THRESHOLD_LONGITUDE = 33.6495, -84.4095
 HALF_WAY_TO_NEXT_RUNWAY = 0.0013
 NEAR_MILES = 1.0  # from the last position to the threshold
@@ -32,7 +32,7 @@ APART_SECONDS = 60.0  # unseen for longer: another visit
 SPEEDS = (90.0, 200.0)  # kt; jumps of the radar's track lie outside, airliners on final inside
 JUMP = 20.0  # kt in one step: 0.2 g, more than an approach asks for; counted, not left out
 
-# What keeps an agent out, the nearest to a landing first: that is the one put on record.
+# What keeps an agent out, the nearest to a landing first: that is the reason recorded.
 IMPLAUSIBLE = f"speed outside {SPEEDS[0]:g}-{SPEEDS[1]:g} kt"
 GAP = "a gap in the last steps"
 SHORT = "lands on 26R, seen too shortly"
@@ -115,7 +115,7 @@ def _sheet(path: Path) -> Sheet:
 def _table(path: Path) -> np.ndarray:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy's, of a file without numbers: told below
+            warnings.simplefilter("ignore")  # numpy's, of a file without numbers: raised below
             table = np.loadtxt(path, delimiter=",", ndmin=2)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.rules.values import Between
 from prbnn_studies.landing.sources import Source
-from prbnn_studies.landing.study import Cell, Outcome, alarm_of, surprise
+from prbnn_studies.landing.study import ErrorCell, Outcome, alarm_of, surprise
 
 WITHOUT, WITH, SEEN = "#e45756", "#1f5f99", "0.25"
 EXAMPLES = 3
 
 
-def draw(source: Source, plain: Outcome, known: Outcome, curve: Sequence[Cell], path: Path) -> None:
+def draw(
+    source: Source, plain: Outcome, known: Outcome, curve: Sequence[ErrorCell], path: Path
+) -> None:
     """Six panels, as in the paper where the source has what they need."""
     import matplotlib
 
@@ -29,7 +30,7 @@ def draw(source: Source, plain: Outcome, known: Outcome, curve: Sequence[Cell], 
         panel(axis, source, plain, known, curve)
         axis.spines[["top", "right"]].set_visible(False)
     flights = known.cells[0].flights
-    figure.suptitle(f"Landing, {source.name}: {flights} training flights, {len(source.test)} tried")
+    figure.suptitle(f"Landing, {source.name}: {flights} training, {len(source.test)} test flights")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -80,7 +81,7 @@ def _ground(axis: Any, source: Source, plain: Outcome, known: Outcome, _: Any) -
             ".",
             color="0.5",
             ms=4,
-            label="what came" if k == 0 else None,
+            label="what followed" if k == 0 else None,
         )
     axis.set(
         xlabel=_label(source, along), ylabel=_label(source, across), title="Tracks over the ground"
@@ -105,13 +106,11 @@ def _profile(axis: Any, source: Source, plain: Outcome, known: Outcome, _: Any) 
             mean, spread = found.mean[k, :, place], 2 * found.total[k, :, place]
             axis.plot(after, mean, color=colour, lw=1.6, label=label if k == 0 else None)
             axis.fill_between(after, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
-    for rule in source.rules:
-        if (
-            isinstance(rule, Between)
-            and rule.at == "last"
-            and rule.of == source.tracks.variables[place]
-        ):
-            for end in (rule.lower, rule.upper):
+    columns = known.model.posterior_.columns
+    for stated in (stated for rule in source.rules for stated in rule.statements(columns)):
+        quantity = stated.quantity
+        if quantity.at == "last" and quantity.of == source.tracks.variables[place]:
+            for end in stated.levels:
                 axis.plot(after[-4:], [end] * 4, color="0.2", ls="--", lw=1.2)
     axis.set(
         xlabel="seconds from the last observed step",
@@ -146,7 +145,7 @@ def _uncertainty(axis: Any, source: Source, plain: Outcome, known: Outcome, _: A
         ".",
         color="0.3",
         ms=4,
-        label="what came",
+        label="what followed",
     )
     axis.set(
         xlabel=_label(source, along),
@@ -179,7 +178,7 @@ def _violations(axis: Any, _source: Source, plain: Outcome, known: Outcome, _: A
 
 
 def _learning(
-    axis: Any, _source: Source, _plain: Outcome, _known: Outcome, curve: Sequence[Cell]
+    axis: Any, _source: Source, _plain: Outcome, _known: Outcome, curve: Sequence[ErrorCell]
 ) -> None:
     for knowledge, colour, label in ((False, WITHOUT, "without"), (True, WITH, "with knowledge")):
         for scope, style in (("sequence", "-"), ("last", "--")):
@@ -234,7 +233,7 @@ def _surprise(axis: Any, source: Source, _plain: Outcome, known: Outcome, _: Any
     )
     axis.set(
         xlabel="seconds from the last observed step",
-        ylabel="surprise, spreads above its centre",
-        title="Surprise of what came",
+        ylabel="surprise, standard deviations above its centre",
+        title="Surprise of the observed steps ahead",
     )
     axis.legend(fontsize=8, frameon=False, loc="upper left")

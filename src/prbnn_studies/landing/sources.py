@@ -8,21 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.errors import DataError
-from prbnn.rules.along_time import Falls, Rises
+from prbnn import Between, DataError, Falls, Rises
 from prbnn.rules.base import Rule
-from prbnn.rules.values import Between
 from prbnn_studies.landing import adsb, katl, synthetic
 from prbnn_studies.landing.tracks import UNITS, Tracks, reasons
 
-# a soft rule's price in nats a flight and standard deviation of its variable
+# a soft rule's price in nats per flight and standard deviation of its variable
 PRICE = 200.0
-# how far inside its limit a certain rule trains: flights to come are others than those it trains on
+# how far inside its limit a certain rule trains, since test flights differ from those it trains on
 FEET_INSIDE, FALL_INSIDE = 5.0, 1.0
-# shares of a random split; what is left trains
-TEST_SHARE = CALIBRATION_SHARE = 0.15
+# of a random split; the remaining flights train
+TEST_FRACTION = CALIBRATION_FRACTION = 0.15
 LAST_TRAINING_DAY = "2019-08-06"
-# a record that ends further than this from the touchdown zone is of no landing on this runway
+# a record that ends further than this from the touchdown zone is no landing on this runway
 LANDED_WITHIN_FEET, LANDED_WITHIN_DEGREES = 75.0, (0.001, 0.009)
 
 
@@ -113,13 +111,13 @@ def made_up(flights: int, seed: int) -> Source:
 
 
 def radar(folder: Path) -> Source:
-    """Surface-radar tracks at Atlanta: trained on 1 to 6 August, tried on 7 August."""
+    """Surface-radar tracks at Atlanta: 1 to 6 August train, 7 August tests."""
     tracks = katl.read(folder)
     assert tracks.days is not None
     early = np.flatnonzero(tracks.days <= LAST_TRAINING_DAY)
     late = np.flatnonzero(tracks.days > LAST_TRAINING_DAY)
     early = np.random.default_rng(0).permutation(early)
-    held = round(CALIBRATION_SHARE * len(early))
+    held = round(CALIBRATION_FRACTION * len(early))
     latitude, longitude = katl.THRESHOLD_LATITUDE, katl.THRESHOLD_LONGITUDE
     rules = (
         Falls("longitude", name="flies west"),
@@ -163,7 +161,7 @@ def _split(
     units: dict[str, str] | None = None,
 ) -> Source:
     order = np.random.default_rng(seed).permutation(len(tracks.values))
-    test, held = (round(share * len(order)) for share in (TEST_SHARE, CALIBRATION_SHARE))
+    test, held = (round(part * len(order)) for part in (TEST_FRACTION, CALIBRATION_FRACTION))
     if min(test, held) < 1 or len(order) - test - held < 10:
         raise DataError(f"{len(order)} flights are too few to train, calibrate and test on")
     return Source(
@@ -182,8 +180,8 @@ def _split(
 
 def _notes(tracks: Tracks) -> tuple[str, ...]:
     left_out = sum(map(len, tracks.dropped.values()))
-    told = (f"{left_out} left out: {reasons(tracks.dropped)}",) if left_out else ()
-    return (f"{len(tracks.values)} flights", *told, *tracks.notes)
+    dropped = (f"{left_out} left out: {reasons(tracks.dropped)}",) if left_out else ()
+    return (f"{len(tracks.values)} flights", *dropped, *tracks.notes)
 
 
 SOURCES: dict[str, Callable[[Path | None, int, int], Source]] = {

@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from prbnn.assessment import anomalies as anomaly
-from prbnn.assessment import metrics
-from prbnn.errors import InfeasibleError
+from prbnn import InfeasibleError
+from prbnn.assessment import anomalies, metrics
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_at, scores_of_values
+from prbnn.rules.strengths import Kind
 from prbnn_studies.landing.sources import Source
 
 CURVE = (50, 200, 1000)
 FALSE_ALARMS = 0.01
 TOLERANCE = 1e-6
-# test flights at which drawn trajectories are tried
-TRIED = 256
+# test flights at which drawn trajectories are evaluated
+EVALUATED = 256
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell of the tables, in min-max units; `rmse` and the like of a variable in its own."""
+class ErrorCell:
+    """Errors of one variable over one scope, in min-max units; `_in_units` are its own."""
 
     source: str
     flights: int
@@ -44,7 +44,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Obedience:
-    """One rule on the test flights: steps at which the mean breaks it, and trajectories drawn."""
+    """One rule on the test flights: steps at which the mean breaks it, and the fraction of drawn
+    trajectories that break it."""
 
     source: str
     flights: int
@@ -59,19 +60,38 @@ class Obedience:
 class Outcome:
     """One fit: its cells, its obedience, and the model for pictures and alarms."""
 
-    cells: list[Cell]
+    cells: list[ErrorCell]
     rules: list[Obedience]
     model: Any
     seconds: float
+
+    def cell(self, variable: str, scope: str) -> ErrorCell:
+        """The errors of a variable, or "overall", in a scope."""
+        return next(c for c in self.cells if (c.variable, c.scope) == (variable, scope))
+
+    def overall(self, scope: str) -> ErrorCell:
+        """The errors over all variables in a scope."""
+        return self.cell("overall", scope)
+
+    @property
+    def violations_of_mean(self) -> int:
+        """Steps at which the mean breaks a rule, summed over rules."""
+        return sum(rule.violations_of_mean for rule in self.rules)
+
+    @property
+    def strengths(self) -> str:
+        """How many of the rules it was fitted with are hard."""
+        hard = sum(rule.strength.kind != Kind.SOFT for rule in self.model.knowledge)
+        return f"{hard} hard" if hard else "all soft"
 
 
 def fit(source: Source, flights: int | None, knowledge: bool, seed: int = 0, **options: Any) -> Any:
     """The default sequence model on the first ``flights`` training flights.
 
-    Few flights leave a posterior so wide that hard rules are out of its reach, or that hardly any draw
-    obeys them; then all are soft.
+    With few flights the posterior may be so wide that the hard rules are infeasible or that too few
+    draws obey them; then all rules are soft.
     """
-    from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
+    from prbnn import PRBNNSequenceRegressor  # imports scikit-learn, which the flights do not need
 
     rows = source.train[:flights]
 
@@ -113,7 +133,7 @@ def min_max(source: Source) -> np.ndarray:
     return np.ptp(source.tracks.values[source.train], axis=(0, 1))
 
 
-def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterator[Cell]:
+def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterator[ErrorCell]:
     seen, truth = source.observed[source.test], source.ahead[source.test]
     scale = min_max(source)
     found = model.predict_all(seen)
@@ -127,7 +147,7 @@ def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterato
             at = (slice(None), steps, own)
             crps = metrics.crps(truth[at], samples[(slice(None), *at)])
             mse = metrics.mse(truth[at], mean[at])
-            yield Cell(
+            yield ErrorCell(
                 source.name,
                 flights,
                 knowledge,
@@ -143,13 +163,13 @@ def _cells(source: Source, flights: int, knowledge: bool, model: Any) -> Iterato
 
 
 def _obedience(source: Source, flights: int, knowledge: bool, model: Any) -> list[Obedience]:
-    """Every rule of the source, whether or not the model was told of it."""
+    """Every rule of the source, whether or not the model was fitted with it."""
     posterior, rules = model.posterior_, source.rules
     rows = model.rows(source.observed[source.test])
     mean = posterior.predict(rows).mean
     scores = scores_of_values(rules, posterior.columns, posterior.scaling, rows, mean)
-    tried = bind_at(rules, posterior.columns, posterior.scaling, rows[:TRIED])
-    shares = posterior.check(rules, tried).points.mean(axis=0)
+    bound = bind_at(rules, posterior.columns, posterior.scaling, rows[:EVALUATED])
+    fractions = posterior.check(rules, bound).points.mean(axis=0)
     return [
         Obedience(
             source.name,
@@ -157,17 +177,17 @@ def _obedience(source: Source, flights: int, knowledge: bool, model: Any) -> lis
             knowledge,
             rule.label,
             0 if score is None else int(np.sum(score < -TOLERANCE)),
-            float(share),
+            float(fraction),
         )
-        for rule, score, share in zip(rules, scores, shares, strict=True)
+        for rule, score, fraction in zip(rules, scores, fractions, strict=True)
     ]
 
 
 @dataclass(frozen=True)
-class Warnings:
-    """How well surprise tells strange flights from landings; rates on flights never seen before.
+class AlarmRates:
+    """How well surprise separates go-arounds (`strange`) from landings, on flights not trained on.
 
-    None where the source has no strange flights.
+    Rates of strange flights are None where the source has none.
     """
 
     source: str
@@ -184,18 +204,18 @@ class Warnings:
 
 
 def surprise(model: Any, observed: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-    """How surprising each step of what came is, (flights, steps)."""
-    return anomaly.surprise(model.posterior_, model.rows(observed), ahead.reshape(len(ahead), -1))
+    """-log predictive density of each observed step ahead, (flights, steps)."""
+    return anomalies.surprise(model.posterior_, model.rows(observed), ahead.reshape(len(ahead), -1))
 
 
-def alarm_of(source: Source, model: Any) -> anomaly.Alarm:
-    """The level for flights that neither trained nor test; few of them allow no rare alarms."""
+def alarm_of(source: Source, model: Any) -> anomalies.Alarm:
+    """The alarm level from calibration flights; its rate is at least 1 / their number."""
     held = source.observed[source.calibration], source.ahead[source.calibration]
-    return anomaly.calibrate(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
+    return anomalies.calibrate_alarm(surprise(model, *held), max(FALSE_ALARMS, 1.0 / len(held[0])))
 
 
-def warnings_of(source: Source, model: Any) -> Warnings:
-    """Calibrate the level on held-out flights; try it on test flights and on go-arounds."""
+def alarm_rates(source: Source, model: Any) -> AlarmRates:
+    """Calibrate the level on held-out flights, then evaluate it on test flights and go-arounds."""
 
     def breaking(observed: np.ndarray, ahead: np.ndarray) -> float:
         rows = model.rows(observed)
@@ -214,9 +234,9 @@ def warnings_of(source: Source, model: Any) -> Warnings:
         strange = values[:, : source.history], values[:, source.history :]
         found = surprise(model, *strange)
         count, caught = len(found), float(np.mean(alarm.warns(found)))
-        area = anomaly.area_under_roc(alarm.score(ordinary), alarm.score(found))
+        area = anomalies.area_under_roc(alarm.score(ordinary), alarm.score(found))
         strange_breaks = breaking(*strange)
-    return Warnings(
+    return AlarmRates(
         source.name,
         alarm.false_alarms,
         float(np.mean(alarm.warns(ordinary))),
@@ -244,10 +264,36 @@ def study(
 
 
 def sizes_of(source: Source) -> list[int | None]:
-    """The learning curve's numbers of flights that there are, and all."""
+    """The learning curve's numbers of flights below the number of training flights, and all."""
     return [size for size in CURVE if size < len(source.train)] + [None]
 
 
-def as_records(found: Sequence[Cell | Obedience | Warnings]) -> list[dict[str, Any]]:
-    """Plain records for a file."""
-    return [asdict(record) for record in found]
+def summary(
+    pairs: Sequence[tuple[Outcome, Outcome]], rates: AlarmRates | None = None
+) -> dict[str, Any]:
+    """Results of a record: overall errors by number of training flights, and rates of alarms."""
+    sizes = {}
+    for plain, known in pairs:
+        sizes[str(plain.cells[0].flights)] = {
+            "strengths": known.strengths,
+            "without": _overall(plain),
+            "with": _overall(known),
+            "change": {
+                scope: {
+                    name: getattr(known.overall(scope), name) / getattr(plain.overall(scope), name)
+                    - 1
+                    for name in ("mse", "std", "crps")
+                }
+                for scope in ("sequence", "last")
+            },
+        }
+    return {"by_flights": sizes, "warnings": None if rates is None else asdict(rates)}
+
+
+def _overall(outcome: Outcome) -> dict[str, Any]:
+    names = ("mse", "std", "crps", "coverage90")
+    found: dict[str, Any] = {
+        scope: {name: getattr(outcome.overall(scope), name) for name in names}
+        for scope in ("sequence", "last")
+    }
+    return found | {"violations_of_mean": outcome.violations_of_mean}

@@ -28,7 +28,7 @@ class Tracks(NamedTuple):
     truth: np.ndarray | None  # the same without radar noise and quantisation, where it is known
     days: np.ndarray | None  # (flights,) str, where known
     dropped: dict[str, list[str]]  # reason -> names of flights (or files' rows) left out
-    notes: tuple[str, ...] = ()  # what a reader mended or counted without leaving a flight out
+    notes: tuple[str, ...] = ()  # what a reader fixed or counted without leaving a flight out
 
     def take(self, rows: np.ndarray | slice) -> Tracks:
         """Some of the flights, by their indices, a mask or a slice."""

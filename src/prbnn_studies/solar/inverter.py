@@ -1,6 +1,6 @@
 """An array and its inverter: module temperature, losses, heat in the power stage, derating.
 
-Powers are shares of the inverter's rating unless a name says otherwise.
+Powers are fractions of the inverter's rating unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 RATING = 1.0e6  # W
 ARRAY = 1.28  # DC power at 1000 W/m2 and 25 C
-TEMPERATURE_COEFFICIENT = -0.0038  # of the modules' power, a kelvin
+TEMPERATURE_COEFFICIENT = -0.0038  # of the modules' power, per kelvin
 # Faiman's coefficients of module temperature, and the minutes modules need to follow
 STILL_AIR, PER_WIND, MODULE_MINUTES = 25.0, 6.84, 6.0
 # losses at output p: standing + linear p + ohmic p^2; efficiency 98 % at the rating
@@ -22,26 +22,26 @@ HEAT_RISE = 22.0  # K above the inlet air at the rating, with clean filters
 STAGE_MINUTES = 20.0
 # sun on the wall at 1000 W/m2 warms the inlet as sol-air does: absorptance 0.7, 20 W/m2 K
 WALL_RISE = 0.7 * 1000 / 20
-# The plate: above DERATE the output is limited to a share of the rating that falls from the first
-# number to the second at OFF; above OFF the stage is switched off. Both are left further down.
+# The plate: above DERATE the output is limited to a fraction of the rating that falls from the first
+# number to the second at OFF; above OFF the stage is switched off. Each ends below its reset temperature.
 DERATE, OFF, DERATE_RESET, OFF_RESET = 78.0, 98.0, 73.0, 60.0
 LIMIT_AT_DERATE, LIMIT_AT_OFF = 0.80, 0.50
 
 
-class Run(NamedTuple):
+class InverterRun(NamedTuple):
     """An inverter minute by minute, (days, minutes)."""
 
     power: np.ndarray
-    possible: np.ndarray  # what would have been delivered at no temperature limit
+    possible: np.ndarray  # what would have been delivered without a temperature limit
     array: np.ndarray  # DC power taken from the modules
     stage: np.ndarray  # IGBT temperature
-    limit: np.ndarray  # what temperature allows: 1, the plate's share, or 0
+    limit: np.ndarray  # what temperature allows: 1, the plate's fraction, or 0
     derating: np.ndarray
     off: np.ndarray
 
 
 def losses(power: np.ndarray) -> np.ndarray:
-    """What the inverter turns into heat at an output; nothing at rest."""
+    """Power that the inverter turns into heat at an output; 0 at rest."""
     return np.where(power > 0, STANDING + LINEAR * power + OHMIC * power**2, 0.0)
 
 
@@ -58,8 +58,8 @@ def plate_limit(temperature: np.ndarray) -> np.ndarray:
     >>> plate_limit(np.array([78.0, 88.0, 100.0])).tolist()
     [0.8, 0.65, 0.5]
     """
-    share = np.clip((temperature - DERATE) / (OFF - DERATE), 0.0, 1.0)
-    return LIMIT_AT_DERATE + (LIMIT_AT_OFF - LIMIT_AT_DERATE) * share
+    part = np.clip((temperature - DERATE) / (OFF - DERATE), 0.0, 1.0)
+    return LIMIT_AT_DERATE + (LIMIT_AT_OFF - LIMIT_AT_DERATE) * part
 
 
 def array_power(irradiance: np.ndarray, module: np.ndarray, clean: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def array_power(irradiance: np.ndarray, module: np.ndarray, clean: np.ndarray) -
 
 
 def module_temperature(irradiance: np.ndarray, air: np.ndarray, wind: np.ndarray) -> np.ndarray:
-    """Faiman's, followed with a lag."""
+    """Faiman's temperature of modules, followed with a lag."""
     target = air + irradiance / (STILL_AIR + PER_WIND * wind)
     followed = np.empty_like(target)
     followed[:, 0] = target[:, 0]
@@ -85,11 +85,11 @@ def run(
     allowed: np.ndarray,
     blocked: np.ndarray,
     tripped: np.ndarray,
-) -> Run:
+) -> InverterRun:
     """Drive the inverter through days that start at rest, cool and dark.
 
     ``allowed`` is what grid and operator let it deliver, ``blocked`` multiplies the rise of its stage
-    (dusty filters, a fan at rest), ``tripped`` is when its protection is tried by hand.
+    (dusty filters, a fan at rest), ``tripped`` says when its protection is tested by hand.
     """
     days, minutes = array.shape
     stage, derating, off = inlet[:, 0].copy(), np.zeros(days, bool), np.zeros(days, bool)
@@ -110,4 +110,4 @@ def run(
         settled = inlet[:, minute] + HEAT_RISE * blocked[:, minute] * heat / full_heat
         stage = stage + (settled - stage) / STAGE_MINUTES
     power, taken, stages, limits = record
-    return Run(power, possible, taken, stages, limits, *states)
+    return InverterRun(power, possible, taken, stages, limits, *states)

@@ -13,14 +13,14 @@ from prbnn_studies.solar.sources import Source
 from prbnn_studies.solar.study import HOURS, Outcome
 
 WITHOUT, WITH, TRUTH, SUN = "#e45756", "#1f5f99", "0.25", "#f2a900"
-SIX = 6
-MISMATCH = 0.12  # of the range, between irradiance and power: the hours marked
+DAYS_SHOWN = 6
+MISMATCH = 0.12  # of the range: hours in which irradiance and power differ by more are marked
 
 Fitted = tuple[Source, Outcome, Outcome]
 
 
 def draw(fitted: Sequence[Fitted], path: Path) -> None:
-    """The paper's three figures for the simulated plant; two panels a plant for recorded ones."""
+    """The paper's three figures for the simulated plant; two panels per plant for recorded ones."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -45,14 +45,14 @@ def draw(fitted: Sequence[Fitted], path: Path) -> None:
     plt.close(figure)
 
 
-def _six(source: Source) -> np.ndarray:
+def _six_days(source: Source) -> np.ndarray:
     """Places among the test rows of six recorded days in the middle of them, in order of time."""
     days = np.unique(source.day[source.test])
-    start = max(0, len(days) // 2 - SIX // 2)
-    return np.flatnonzero(np.isin(source.day[source.test], days[start : start + SIX]))
+    start = max(0, len(days) // 2 - DAYS_SHOWN // 2)
+    return np.flatnonzero(np.isin(source.day[source.test], days[start : start + DAYS_SHOWN]))
 
 
-def _shares(source: Source, values: np.ndarray) -> np.ndarray:
+def _fractions(source: Source, values: np.ndarray) -> np.ndarray:
     known = source.power[source.train]
     return (values - known.min()) / np.ptp(known)
 
@@ -69,10 +69,10 @@ def _ticks(axis: Any, source: Source, rows: np.ndarray) -> None:
 
 
 def _mismatch(axis: Any, source: Source, _plain: Outcome, _known: Outcome) -> None:
-    rows = _six(source)
+    rows = _six_days(source)
     at = source.test[rows]
     sun = source.irradiance[at] / source.irradiance[source.train].max()
-    power = _shares(source, source.power[at])
+    power = _fractions(source, source.power[at])
     start, end = HOURS["daytime"]
     inside = (source.minute[at] >= start) & (source.minute[at] < end)
     marked = inside & (sun - power > MISMATCH)
@@ -82,7 +82,7 @@ def _mismatch(axis: Any, source: Source, _plain: Outcome, _known: Outcome) -> No
     )
     axis.plot(x, sun, color=SUN, lw=1.4, label="irradiance")
     axis.plot(x, power, color=TRUTH, lw=1.4, label="AC power")
-    axis.set(ylabel="share of the range", title="Irradiance explains power, but not all of it")
+    axis.set(ylabel="fraction of the range", title="Irradiance explains power, but not all of it")
     _ticks(axis, source, rows)
     axis.legend(fontsize=8, frameon=False, loc="upper right", ncols=3)
 
@@ -103,7 +103,7 @@ def _plate(axis: Any, source: Source, _plain: Outcome, _known: Outcome) -> None:
         axis.text(end - 0.4, 0.03, name, rotation=90, ha="right", fontsize=8)
     axis.set(
         xlabel="highest IGBT temperature in 15 minutes [°C]",
-        ylabel="mean limit, share of the rating",
+        ylabel="mean limit, fraction of the rating",
         title="Derate factor against IGBT temperature",
         ylim=(-0.02, 1.05),
     )
@@ -111,17 +111,17 @@ def _plate(axis: Any, source: Source, _plain: Outcome, _known: Outcome) -> None:
 
 
 def _days(axis: Any, source: Source, plain: Outcome, known: Outcome) -> None:
-    rows = _six(source)
+    rows = _six_days(source)
     x = np.arange(len(rows))
     axis.plot(
-        x, _shares(source, source.power[source.test][rows]), color=TRUTH, lw=1.6, label="truth"
+        x, _fractions(source, source.power[source.test][rows]), color=TRUTH, lw=1.6, label="truth"
     )
     for outcome, colour, label in ((plain, WITHOUT, "BNN"), (known, WITH, "PR-BNN")):
-        axis.plot(x, _shares(source, outcome.mean[rows]), color=colour, lw=1.3, label=label)
+        axis.plot(x, _fractions(source, outcome.mean[rows]), color=colour, lw=1.3, label=label)
     if source.derated is not None:
         on = source.derated[source.test][rows]
         axis.plot(x[on], np.full(on.sum(), -0.05), ".", color="red", ms=4, label="derating is on")
-    axis.set(ylabel="AC power, share of its range", title=f"Six days of the test, {source.name}")
+    axis.set(ylabel="AC power, fraction of its range", title=f"Six days of the test, {source.name}")
     _ticks(axis, source, rows)
     axis.legend(fontsize=8, frameon=False, loc="upper right", ncols=4)
 

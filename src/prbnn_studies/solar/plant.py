@@ -3,8 +3,8 @@
 Two summers of 15-minute records, made minute by minute. In the first summer and the start of the second
 the filters of inverter A are clean: its power stage gets too warm on few late afternoons. A dust
 storm in the first days of July 2020 blocks them, and from then on it derates around noon, too; a fan
-that blows against dust stops now and then, and the stage is switched off. Whoever learns from the
-first part sees hardly any derating, and none of it in full sun.
+that blows against dust stops now and then, and the stage is switched off. A model that trains on
+the first part sees hardly any derating, and none of it in full sun.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ TARGET = "Pac"
 YEARS = (2019, 2020)
 FIRST_DAY, DAYS = 121, 184  # 1 May to 31 October; 2020 has a day more before May
 QUARTER = 15
-A_DAY = sky.MINUTES // QUARTER
+PER_DAY = sky.MINUTES // QUARTER  # records
 
-# Of 35,328 records so many are kept. The recorder is out for whole days; on one day in each part it
+# How many of the 35,328 records are kept. The recorder is out for whole days; on one day in each part it
 # starts late, which leaves the records that are no whole day (58 of 96, and 73).
 TRAIN_ROWS, TEST_ROWS = 20_698, 6_505
 TEST_STARTS, TEST_ENDS = (
@@ -47,24 +47,24 @@ INVERTERS, PATCHES = 20, 8
 OWN_PATCH, MAST_PATCH = 0, 1  # of inverter A and of the weather mast
 FULL = INVERTERS * inverter.RATING / 1e6  # MW
 
-DUST_A_DAY, RAIN_COVER = 0.0012, 0.7  # modules lose so much until an overcast day washes them
+DUST_PER_DAY, RAIN_COVER = 0.0012, 0.7  # lost by modules per day until an overcast day
 CLEAN_SPREAD = 0.04  # of the blocking of clean filters, from service to service
 STORM_DAYS = (183, 188)  # days of 2020 in which the storm comes
-BLOCKED_BY_STORM, BLOCKED_A_DAY = 2.6, 0.006
-FAN_STOPS, FAN_MINUTES, FAN_BLOCKS = 0.10, (40, 120), 4.0  # chance a day once blocked
+BLOCKED_BY_STORM, BLOCKED_PER_DAY = 2.6, 0.006
+FAN_STOPS, FAN_MINUTES, FAN_BLOCKS = 0.10, (40, 120), 4.0  # chance per day once blocked
 
 CURTAILED_DAYS, CURTAILED_HOURS, SET_POINTS = 0.10, (1.0, 4.0), (6, 16)  # MW, whole ones
 FEEDER_DAYS, FEEDER_HOURS = 0.025, (0.5, 3.0)
-PROOF_EVERY, PROOF_MINUTE, PROOF_MINUTES = 30, 5 * 60 + 30, 45  # days; the trip is tried at dawn
+PROOF_EVERY, PROOF_MINUTE, PROOF_MINUTES = 30, 5 * 60 + 30, 45  # days; the trip is tested at dawn
 
-# Instruments: shares of the reading, and what the recorder rounds to
+# Instruments: relative errors, and what the recorder rounds to
 POWER_ERROR, PLANT_ERROR, IRRADIANCE_ERROR, WIND_ERROR = 0.004, 0.004, 0.012, 0.05
 POWER_ROUNDS, PLANT_ROUNDS, IRRADIANCE_ROUNDS, WIND_ROUNDS = 100.0, 0.01, 0.1, 0.1
-ERRORS_END = 3.0  # spreads; instruments beyond are replaced
+ERRORS_END = 3.0  # standard deviations; instruments beyond are replaced
 
 
-class Records(NamedTuple):
-    """Rows of 15 minutes: inputs (rows, 10), what was metered, and what only a simulation knows."""
+class Readings(NamedTuple):
+    """Records of 15 minutes: inputs (rows, 10), metered power, and what only the simulation knows."""
 
     inputs: np.ndarray
     power: np.ndarray  # W
@@ -72,19 +72,19 @@ class Records(NamedTuple):
     day: np.ndarray
     quarter: np.ndarray
     stage: np.ndarray  # highest IGBT temperature
-    limit: np.ndarray  # mean share of the rating that temperature allowed
-    possible: np.ndarray  # W, at no temperature limit
+    limit: np.ndarray  # mean fraction of the rating that temperature allowed
+    possible: np.ndarray  # W, without a temperature limit
     delivered: np.ndarray  # W, before the meter
 
-    def take(self, rows: np.ndarray) -> Records:
+    def take(self, rows: np.ndarray) -> Readings:
         """Some of the rows."""
-        return Records(*(values[rows] for values in self))
+        return Readings(*(values[rows] for values in self))
 
 
 class Plant(NamedTuple):
     """All records kept, and which of them train and test."""
 
-    records: Records
+    records: Readings
     train: np.ndarray
     test: np.ndarray
     dropped_days: dict[str, int]
@@ -102,13 +102,13 @@ def simulate(seed: int = 0) -> Plant:
     return _kept(records, np.random.default_rng([seed, 1]))
 
 
-def everything(generator: np.random.Generator) -> Records:
+def everything(generator: np.random.Generator) -> Readings:
     """Every quarter of an hour of both summers, before the recorder's gaps."""
     parts = [_summer(year, generator) for year in YEARS]
-    return Records(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return Readings(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def _summer(year: int, generator: np.random.Generator) -> Records:
+def _summer(year: int, generator: np.random.Generator) -> Readings:
     day = FIRST_DAY + (year == 2020) + np.arange(DAYS)
     seen = sky.over(day, PATCHES, generator)
     clean = _cleanness(seen.cover)[:, None]
@@ -138,7 +138,7 @@ def _summer(year: int, generator: np.random.Generator) -> Records:
     inputs = [
         flags[0],
         flags[1],
-        np.where(flags[2], np.repeat(set_point, A_DAY), FULL),
+        np.where(flags[2], np.repeat(set_point, PER_DAY), FULL),
         flags[2],
         _read(_quarters(fed) * inverter.RATING / 1e6, PLANT_ERROR, PLANT_ROUNDS, generator),
         flags[3],
@@ -146,15 +146,15 @@ def _summer(year: int, generator: np.random.Generator) -> Records:
         _read(
             _quarters(seen.array[..., MAST_PATCH]), IRRADIANCE_ERROR, IRRADIANCE_ROUNDS, generator
         ),
-        np.repeat(day, A_DAY),
-        np.tile(np.arange(A_DAY), DAYS),
+        np.repeat(day, PER_DAY),
+        np.tile(np.arange(PER_DAY), DAYS),
     ]
-    return Records(
+    return Readings(
         inputs=np.column_stack(inputs).astype(float),
         power=_read(delivered, POWER_ERROR, POWER_ROUNDS, generator),
-        year=np.full(DAYS * A_DAY, year),
-        day=np.repeat(day, A_DAY),
-        quarter=np.tile(np.arange(A_DAY), DAYS),
+        year=np.full(DAYS * PER_DAY, year),
+        day=np.repeat(day, PER_DAY),
+        quarter=np.tile(np.arange(PER_DAY), DAYS),
         stage=own.stage.reshape(-1, QUARTER).max(axis=1),
         limit=_quarters(own.limit),
         possible=inverter.RATING * _quarters(own.possible),
@@ -163,25 +163,25 @@ def _summer(year: int, generator: np.random.Generator) -> Records:
 
 
 def _quarters(minutes: np.ndarray) -> np.ndarray:
-    """Means over 15 minutes, one a row."""
+    """Means over 15 minutes, one per row."""
     return minutes.reshape(-1, QUARTER).mean(axis=1)
 
 
 def _read(
     value: np.ndarray, error: float, step: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """What an instrument writes down; nothing stays nothing."""
+    """The value with the instrument's relative error, rounded; 0 stays 0."""
     off = np.clip(generator.standard_normal(value.shape), -ERRORS_END, ERRORS_END)
     return np.round(value * (1 + error * off) / step) * step
 
 
 def _cleanness(cover: np.ndarray) -> np.ndarray:
-    """Share of the light that dust lets through, a day; overcast days bring rain."""
-    dry, share = 0, np.empty(len(cover))
+    """Fraction of the light that dust lets through, per day; overcast days bring rain."""
+    dry, fraction = 0, np.empty(len(cover))
     for day, covered in enumerate(cover):
         dry = 0 if covered > RAIN_COVER else dry + 1
-        share[day] = 1 - DUST_A_DAY * min(dry, 60)
-    return share
+        fraction[day] = 1 - DUST_PER_DAY * min(dry, 60)
+    return fraction
 
 
 def _blocking(year: int, day: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -191,7 +191,7 @@ def _blocking(year: int, day: np.ndarray, generator: np.random.Generator) -> np.
     storm = generator.integers(*STORM_DAYS)
     stopped = _spans(generator, FAN_STOPS, (FAN_MINUTES[0] / 60, FAN_MINUTES[1] / 60))
     stormy = (day >= storm) & (year == 2020)
-    blocked = np.where(stormy, BLOCKED_BY_STORM + BLOCKED_A_DAY * (day - storm), blocked)
+    blocked = np.where(stormy, BLOCKED_BY_STORM + BLOCKED_PER_DAY * (day - storm), blocked)
     return blocked[:, None] * np.where(stopped & stormy[:, None], FAN_BLOCKS, 1.0)
 
 
@@ -200,9 +200,9 @@ def _curtailment(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray
     return point, _spans(generator, CURTAILED_DAYS, CURTAILED_HOURS)
 
 
-def _spans(generator: np.random.Generator, share: float, hours: tuple[float, float]) -> np.ndarray:
-    """(days, minutes): on some days, one span of hours between 8 and 18 h."""
-    happens = generator.random(DAYS) < share
+def _spans(generator: np.random.Generator, chance: float, hours: tuple[float, float]) -> np.ndarray:
+    """(days, minutes): with a ``chance`` per day, a span of hours that starts between 8 and 15 h."""
+    happens = generator.random(DAYS) < chance
     start = generator.uniform(8 * 60, 15 * 60, DAYS)
     length = 60 * generator.uniform(*hours, DAYS)
     minute = np.arange(sky.MINUTES)
@@ -211,14 +211,14 @@ def _spans(generator: np.random.Generator, share: float, hours: tuple[float, flo
 
 
 def _proofs(year: int) -> np.ndarray:
-    """When the over-temperature trip is proved by hand: at dawn, where it costs nothing."""
+    """When the over-temperature trip is tested by hand: at dawn, where it costs no energy."""
     minute = np.arange(sky.MINUTES)
     dawn = (minute >= PROOF_MINUTE) & (minute < PROOF_MINUTE + PROOF_MINUTES)
     day = np.arange(DAYS) % PROOF_EVERY == (10 if year == 2019 else 20)
     return dawn[None, :] & day[:, None]
 
 
-def _kept(records: Records, generator: np.random.Generator) -> Plant:
+def _kept(records: Readings, generator: np.random.Generator) -> Plant:
     """Drop whole days until the parts have their sizes, and the start of one day in each."""
     stamp = records.year * 1000 + records.day
     start, end = (year * 1000 + day for year, day in (TEST_STARTS, TEST_ENDS))
@@ -226,9 +226,9 @@ def _kept(records: Records, generator: np.random.Generator) -> Plant:
     keep, dropped = np.zeros(len(stamp), bool), {}
     for (name, inside), rows in zip(parts.items(), (TRAIN_ROWS, TEST_ROWS), strict=True):
         days = np.unique(stamp[inside])
-        whole, left = divmod(rows, A_DAY)
+        whole, left = divmod(rows, PER_DAY)
         chosen = generator.permutation(days)[: whole + 1]
-        late = (stamp == chosen[0]) & (records.quarter < A_DAY - left)
+        late = (stamp == chosen[0]) & (records.quarter < PER_DAY - left)
         keep |= np.isin(stamp, chosen) & ~late
         dropped[name] = len(days) - len(chosen)
     dropped["recorder moved"] = len(np.unique(stamp[stamp > end]))

@@ -1,7 +1,7 @@
 """Readers of real plants: hourly records of two American sites, 15-minute records of two Indian ones.
 
-Every row that is left out is counted with its reason; a file that cannot be understood is named with its
-column and what was found there.
+Every row that is left out is counted with its reason; a file that cannot be read raises an error that
+names its column and what was found there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import DataError
 
 PVOPS, PVOPS_FILE = "pv_pvops_sandia", "example_prod_with_covariates.csv"
 PVOPS_COLUMNS = {
@@ -139,7 +139,7 @@ def _site(
 ) -> Site:
     """Sort, and leave out rows with gaps, times recorded twice and powers below 0.
 
-    Day and hour are inputs where ``a_year`` is on record; a few weeks tell nothing of seasons.
+    Day and hour are inputs where ``a_year`` is on record; a few weeks do not show seasons.
     """
     order = np.argsort(times, kind="stable")
     times, numbers = times[order], {key: values[order] for key, values in numbers.items()}

@@ -1,4 +1,4 @@
-"""Sun, clouds and weather over a plant in the Sonoran desert, a minute at a time.
+"""Sun, clouds and weather over a plant in the Sonoran desert, minute by minute.
 
 Arrays are (days, minutes), with a last axis for patches of the plant where clouds differ. Angles are in
 radians, irradiance in W/m2, temperature in Celsius, wind in m/s.
@@ -14,23 +14,23 @@ LATITUDE, LONGITUDE = np.radians(32.6), -111.3  # near Red Rock, Arizona
 CLOCK_MERIDIAN = -105.0  # Mountain Standard Time, all summer long
 MINUTES = 1440
 
-# Beam through clear air after Meinel: S 0.7^(airmass^0.678), and a tenth of it from the whole sky.
-SOLAR_CONSTANT, CLEAR_AIR, AIRMASS_POWER, SKY_SHARE = 1361.0, 0.7, 0.678, 0.1
+# Beam through clear air after Meinel: S 0.7^(airmass^0.678), and 1/10 of it from the whole sky.
+SOLAR_CONSTANT, CLEAR_AIR, AIRMASS_POWER, SKY_FRACTION = 1361.0, 0.7, 0.678, 0.1
 ALBEDO = 0.25  # of pale desert ground
 
 TILT = np.radians(20)  # of the modules, which face south
 
 # Days are clear, broken or overcast; the monsoon of July to mid-September has more of the last two.
-KINDS, KIND_SHARES, MONSOON_SHARES = (
+KINDS, KIND_FRACTIONS, MONSOON_FRACTIONS = (
     ("clear", "broken", "overcast"),
     (0.74, 0.20, 0.06),
     (0.5, 0.4, 0.1),
 )
 MONSOON = (182, 258)  # days of the year
 COVERS = {"clear": (0.0, 0.04), "broken": (0.15, 0.6), "overcast": (0.7, 0.95)}
-PATCH_MINUTES = 9.0  # clouds stay so long over a patch
+PATCH_MINUTES = 9.0  # for which clouds stay over a patch
 PATCH_SHARED = 0.75  # correlation of the clouds of two patches
-EDGE = 0.35  # softness of a cloud's edge, in spreads
+EDGE = 0.35  # softness of a cloud's edge, in standard deviations
 BEAM_THROUGH, SKY_GAIN = 0.2, 1.2  # a cloud's beam, and what it adds to the light of the sky
 EDGE_GAIN = 0.06  # of the beam, reflected from the bright edge of a cloud beside the sun
 
@@ -96,14 +96,16 @@ def on_modules(sun: Sun, beam: np.ndarray, sky: np.ndarray) -> np.ndarray:
 
 
 def over(day: np.ndarray, patches: int, generator: np.random.Generator) -> Sky:
-    """Sky and weather of days, given by their places in the year, each day on its own."""
+    """Sky and weather of days, given by their numbers in the year."""
     minute = np.arange(MINUTES)
     sun = sun_at(day[:, None], minute[None, :])
     cover = _cover(day, generator)
     shade = _shade(cover, patches, generator)
     clear = clear_beam(sun.up)[..., None]
     beam = clear * (1 - (1 - BEAM_THROUGH) * shade)
-    sky = SKY_SHARE * clear * (1 + SKY_GAIN * shade) + EDGE_GAIN * clear * 4 * shade * (1 - shade)
+    sky = SKY_FRACTION * clear * (1 + SKY_GAIN * shade) + EDGE_GAIN * clear * 4 * shade * (
+        1 - shade
+    )
     air = _air(day, cover, generator)
     return Sky(sun, beam, on_modules(sun, beam, sky), air, _wind(len(day), generator), cover)
 
@@ -111,7 +113,7 @@ def over(day: np.ndarray, patches: int, generator: np.random.Generator) -> Sky:
 def wandering(
     generator: np.random.Generator, shape: tuple[int, ...], steps: int, memory: float
 ) -> np.ndarray:
-    """Standard normal series (shape, steps) with a correlation of exp(-1 / memory) a step."""
+    """Standard normal series (shape, steps) with a correlation of exp(-1 / memory) per step."""
     keep = np.exp(-1 / memory)
     noise = generator.standard_normal((steps, *shape))
     series = np.empty_like(noise)
@@ -122,16 +124,16 @@ def wandering(
 
 
 def _cover(day: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Share of the sky that clouds cover, one number a day."""
+    """Fraction of the sky that clouds cover, one number per day."""
     rainy = (day >= MONSOON[0]) & (day <= MONSOON[1])
-    shares = np.where(rainy[:, None], MONSOON_SHARES, KIND_SHARES)
-    kind = np.sum(generator.random((len(day), 1)) > np.cumsum(shares, axis=1)[:, :-1], axis=1)
+    fractions = np.where(rainy[:, None], MONSOON_FRACTIONS, KIND_FRACTIONS)
+    kind = np.sum(generator.random((len(day), 1)) > np.cumsum(fractions, axis=1)[:, :-1], axis=1)
     low, high = np.array([COVERS[name] for name in KINDS]).T
     return low[kind] + (high - low)[kind] * generator.random(len(day))
 
 
 def _shade(cover: np.ndarray, patches: int, generator: np.random.Generator) -> np.ndarray:
-    """How much of a cloud is before the sun, 0 to 1, (days, minutes, patches)."""
+    """Fraction of the sun that a cloud covers, 0 to 1, (days, minutes, patches)."""
     days = len(cover)
     common = wandering(generator, (days, 1), MINUTES, 2 * PATCH_MINUTES)
     own = wandering(generator, (days, patches), MINUTES, PATCH_MINUTES)
@@ -140,10 +142,10 @@ def _shade(cover: np.ndarray, patches: int, generator: np.random.Generator) -> n
     return np.moveaxis(1 / (1 + np.exp(-(level - field) / EDGE)), 1, 2)
 
 
-def _quantile(share: np.ndarray) -> np.ndarray:
+def _quantile(fraction: np.ndarray) -> np.ndarray:
     """Of the standard normal distribution, by its logistic approximation."""
-    share = np.clip(share, 1e-4, 1 - 1e-4)
-    return np.log(share / (1 - share)) / 1.702
+    fraction = np.clip(fraction, 1e-4, 1 - 1e-4)
+    return np.log(fraction / (1 - fraction)) / 1.702
 
 
 def _air(day: np.ndarray, cover: np.ndarray, generator: np.random.Generator) -> np.ndarray:

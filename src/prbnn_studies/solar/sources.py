@@ -7,47 +7,43 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import AtLeast, AtMost, Compare, DataError, Decreasing, Increasing
 from prbnn.rules.base import Rule
-from prbnn.rules.comparison import Compare
-from prbnn.rules.shape import Decreasing, Increasing
-from prbnn.rules.values import AtLeast, AtMost
 from prbnn_studies.solar import inverter, plant, plants
 
 # What the plate of the simulated inverter says, beside what its neighbours deliver (W; P_watts is what
 # 20 of them feed in, in MW). Derated it gives 80 % of its rating at most; 5 points are left for a field
-# that lies a little under other clouds. Off it gives nothing, and not off half its rating at least or
-# four fifths of what its neighbours give; no feeder, nothing to lose.
+# that lies a little under other clouds. Off it gives 0, and not off at least half its rating or 4/5 of
+# what its neighbours give; without a feeder off costs 0.
 DERATE_COSTS = "1e6 * maximum(0, P_watts / 20 - 0.85)"
 OFF_COSTS = "1e6 * Feeder_B * minimum(0.5, 0.8 * P_watts / 20)"
-OFF_TAKES = (
-    0.1  # of the rating, at most, from the grid: without a floor a cost runs on below nothing
-)
-# kW: what the recorded plants can feed in (two sites; the mean of 22 inverters), and the share of it
-# that still comes in an hour whose sun has set
+# of the rating, at most, from the grid when off: without this floor the cost could push power below 0
+OFF_TAKES = 0.1
+# kW: what the recorded plants can feed in (two sites; the mean of 22 inverters), and the fraction
+# of it that still comes in an hour whose sun has set
 RATINGS = {"pvops R10": 20_300, "pvops R15": 20_000, "india 1": 1_420, "india 2": 1_420}
 DUSK = 0.05
-# share of it that a plant at rest may take from the grid. A floor of 0 is where the truth lies all
-# night: functions that must stay above it lie above the truth then, half of all hours
+# fraction of it that a plant at rest may take from the grid. The truth is 0 all night, so functions that
+# must stay above 0 would lie above the truth in half of all hours
 STANDBY = 0.01
-# Share of drawn functions that may break a rule and be rejected: the first under which enough obey.
-# Pressure to obey costs fit and a wider noise, rejection costs draws alone; chosen on splits of
-# the training days. None is the engine's own
+# Fraction of drawn functions that may break a rule and be rejected: the first with which enough obey.
+# Pressure to obey costs fit and widens the noise, rejection costs draws alone. Chosen on splits of the
+# training days; None is the engine's default
 RECORDED_REJECTIONS, SIMULATED_REJECTIONS = (0.8, 0.5, 0.3), (None,)
 # steps of training, with knowledge or without, where this many rows are on record: a plant that changes
-# over months takes twice the engine's own; with few rows a plain network would only overfit them
+# over months needs twice the engine's default; with few rows a plain network would only overfit them
 MANY_ROWS, MANY_STEPS = 1000, 12_000
-# W/m2 from which hotter modules are seen to give less; below, warmth tells of the sun an hour ago
+# W/m2 from which hotter modules are seen to give less; below, module temperature lags the sun by an hour
 HEAT_TELLS = (600.0, 1150.0)
-TEST_SHARE = 0.25
-MINUTES_A_QUARTER = 15
+TEST_FRACTION = 0.25
+MINUTES_PER_QUARTER = 15
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
     """Rows of one inverter or plant with what is known about it.
 
-    `derated` says of which rows it is known that heat held power down; None where nobody knows.
+    `derated` says in which rows heat limited the power; None where that is not recorded.
     """
 
     name: str
@@ -88,7 +84,7 @@ class Source:
 def comparisons(by_plate: bool = True) -> tuple[Rule, ...]:
     """Derated below not derated, off below not off, other things equal.
 
-    By at least what the plate says, and off not far below nothing; without ``by_plate`` these are the
+    By at least what the plate says, with a floor for off; without ``by_plate`` these are the
     paper's rules, which say no more than the sign.
     """
     derate, off = (DERATE_COSTS, OFF_COSTS) if by_plate else (0.0, 0.0)
@@ -103,15 +99,15 @@ def comparisons(by_plate: bool = True) -> tuple[Rule, ...]:
 
 
 def simulated(seed: int) -> Source:
-    """The plant of `plant.py`; it trains until June 2020 and is tried on the months after."""
+    """The plant of `plant.py`; trains until June 2020, tests on the months after."""
     made = plant.simulate(seed)
     records = made.records
     held = np.any(records.inputs[:, :2] > 0, axis=1)
-    shares = [held[rows].mean() for rows in (made.train, made.test)]
+    fractions = [held[rows].mean() for rows in (made.train, made.test)]
     dropped = made.dropped_days
     notes = (
         f"{len(made.train):,} records train, {len(made.test):,} test; derated or off are "
-        f"{shares[0]:.1%} and {shares[1]:.1%} of them",
+        f"{fractions[0]:.1%} and {fractions[1]:.1%} of them",
         f"days the recorder missed: {dropped['train']} of training, {dropped['test']} of the test, and "
         f"the last {dropped['recorder moved']}; it starts late on one day of each part",
     )
@@ -122,7 +118,7 @@ def simulated(seed: int) -> Source:
         records.power,
         "W",
         records.year * 1000 + records.day,
-        records.quarter * MINUTES_A_QUARTER,
+        records.quarter * MINUTES_PER_QUARTER,
         made.train,
         made.test,
         held,
@@ -134,7 +130,7 @@ def simulated(seed: int) -> Source:
 
 
 def recorded(folder: Path | None, share: float, seed: int) -> list[Source]:
-    """Every plant of a folder; a quarter of the days test, and of the others a ``share`` trains."""
+    """Every plant of a folder; 1/4 of the days tests, and a fraction ``share`` of the others trains."""
     if folder is None:
         raise DataError("--source csv needs --data DIR, the folder that holds the recorded plants")
     return [_recorded(site, share, seed) for site in plants.read(folder)]
@@ -142,7 +138,7 @@ def recorded(folder: Path | None, share: float, seed: int) -> list[Source]:
 
 def _recorded(site: plants.Site, share: float, seed: int) -> Source:
     order = np.random.default_rng(seed).permutation(np.unique(site.day))
-    tested = order[: max(1, round(TEST_SHARE * len(order)))]
+    tested = order[: max(1, round(TEST_FRACTION * len(order)))]
     learned = order[len(tested) :]
     learned = learned[: max(1, round(share * len(learned)))]
     train, test = (np.flatnonzero(np.isin(site.day, days)) for days in (learned, tested))

@@ -5,30 +5,30 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from prbnn import MLP
 from prbnn.assessment import metrics
-from prbnn.model.networks import MLP
 from prbnn_studies.solar.sources import Source
 
 MODELS = ("BNN", "PR-BNN")
 # minutes of the day, as in the paper: 9:30 to 17:00 and 10:00 to 14:00
 HOURS = {"daytime": (570, 1020), "peak": (600, 840)}
 NETWORK = MLP((64, 32))
-# what the estimators' own race takes on the simulated plant; a race costs more than the fit, and a
-# plain and a constrained network must not differ in it
+# what tempering="auto" chooses on the simulated plant: choosing costs more than the fit, and a plain
+# and a constrained network must not differ in it
 TEMPERING = 0.2
-# rows a step, and stored draws: enough for a CRPS to the percent, and more are more to check
+# rows per step; stored draws: enough for a CRPS to 1 %, and more would take longer to check
 BATCH, DRAWS = 1024, 500
-# points of a rule's region at which a mean is tried, and draws of a plain network that are tried
-POINTS, TRIED = 1024, 200
+# points of a rule's region at which a mean is evaluated, and draws of a plain network that are
+POINTS, EVALUATED = 1024, 200
 
 
 @dataclass(frozen=True)
-class Cell:
+class ErrorCell:
     """Errors of one model over one period, in min-max units of the training power."""
 
     source: str
@@ -44,7 +44,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Obedience:
-    """One rule: points of its region where the mean breaks it, and stored draws that break it at any."""
+    """One rule: points of its region where the mean breaks it, and the fraction of stored draws that
+    break it at any."""
 
     source: str
     model: str
@@ -60,7 +61,7 @@ class Obedience:
 class Outcome:
     """One fit: its cells, its obedience, the mean on test rows, and how long it took."""
 
-    cells: list[Cell]
+    cells: list[ErrorCell]
     rules: list[Obedience]
     mean: np.ndarray
     model: Any
@@ -70,9 +71,9 @@ class Outcome:
 def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
     """The paper's network on the training rows.
 
-    With knowledge, again under more pressure where too few of the drawn functions obey it.
+    With knowledge, it is fitted again under more pressure where too few drawn functions obey.
     """
-    from prbnn.estimators.regressor import PRBNNRegressor
+    from prbnn import PRBNNRegressor  # imports scikit-learn, which the data do not need
 
     settings: dict[str, Any] = {
         "network": NETWORK,
@@ -84,11 +85,11 @@ def fit(source: Source, knowledge: bool, seed: int = 0, **options: Any) -> Any:
         **options,
     }
     rows, power = source.table(source.train), source.power[source.train]
-    tries: list[dict[str, Any]] = [settings]
+    attempts: list[dict[str, Any]] = [settings]
     if knowledge and "rejection" not in options:
-        tries = [{**settings, "rejection": share} for share in source.rejections]
+        attempts = [{**settings, "rejection": rejection} for rejection in source.rejections]
     model: Any = None
-    for given in tries:
+    for given in attempts:
         model = PRBNNRegressor(
             knowledge=list(source.rules) if knowledge else [],
             output_names=["power"],
@@ -133,14 +134,14 @@ def periods(source: Source) -> dict[str, np.ndarray]:
     return found
 
 
-def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> Iterator[Cell]:
+def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> Iterator[ErrorCell]:
     scale = float(np.ptp(source.power[source.train]))
     truth = source.power[source.test] / scale
     mean, samples = mean / scale, samples / scale
     for period, rows in periods(source).items():
         if not rows.any():
             continue
-        yield Cell(
+        yield ErrorCell(
             source.name,
             name,
             period,
@@ -153,18 +154,18 @@ def _cells(source: Source, name: str, mean: np.ndarray, samples: np.ndarray) -> 
 
 
 def _obedience(source: Source, name: str, model: Any) -> list[Obedience]:
-    """Every rule of the source, whether or not the model was told of it."""
+    """Every rule of the source, whether or not the model was fitted with it."""
     if len(model.knowledge_report_):
         found = [(r.points_broken_by_mean, r.stored_share) for r in model.knowledge_report_]
     else:
         posterior, rules = model.posterior_, list(source.rules)
-        shares = posterior.take(np.arange(min(TRIED, len(posterior)))).check(rules).broken()
-        found = zip(posterior.breaks_of_mean(rules, POINTS), shares.mean(axis=0), strict=True)
+        broken = posterior.take(np.arange(min(EVALUATED, len(posterior)))).check(rules).broken()
+        found = zip(posterior.breaks_of_mean(rules, POINTS), broken.mean(axis=0), strict=True)
     return [
         Obedience(
-            source.name, name, rule.label, int(count), float(share), POINTS, len(source.train)
+            source.name, name, rule.label, int(count), float(fraction), POINTS, len(source.train)
         )
-        for rule, (count, share) in zip(source.rules, found, strict=True)
+        for rule, (count, fraction) in zip(source.rules, found, strict=True)
     ]
 
 
@@ -179,6 +180,27 @@ def study(
     return pair[0], pair[1]
 
 
-def as_records(found: Sequence[Cell | Obedience]) -> list[dict[str, Any]]:
-    """Plain records for a file."""
-    return [asdict(record) for record in found]
+def summary(fitted: Sequence[tuple[Source, Outcome, Outcome]], seed: int) -> dict[str, Any]:
+    """Results of a record: errors of both models by plant and period, and what knowledge changes."""
+    return {
+        "seed": seed,
+        "plants": {source.name: _compared(plain, known) for source, plain, known in fitted},
+    }
+
+
+def _compared(plain: Outcome, known: Outcome) -> dict[str, Any]:
+    measures = ("mse", "rmse", "crps")
+    errors = {
+        name: {cell.period: {m: getattr(cell, m) for m in measures} for cell in outcome.cells}
+        for name, outcome in zip(MODELS, (plain, known), strict=True)
+    }
+    before, after = errors.values()
+    return errors | {
+        "change": {
+            period: {m: after[period][m] / before[period][m] - 1 for m in measures}
+            for period in before
+        },
+        "acceptance": known.model.acceptance_,
+        "stored_draws_violating": max(rule.share_of_draws_violating for rule in known.rules),
+        "violations_of_mean": sum(rule.violations_of_mean for rule in known.rules),
+    }

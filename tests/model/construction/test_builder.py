@@ -29,11 +29,12 @@ from prbnn import (
     Normal,
     Poisson,
 )
-from prbnn.fitting.prepare import Task, prepare
-from prbnn.inference.problem import response
+from prbnn.fitting.prepare import prepare
+from prbnn.fitting.task import Task
 from prbnn.model.construction.built import built_in
 from prbnn.model.construction.shaped import Shape, build_shaped
 from prbnn.model.construction.squashing import squash
+from prbnn.model.response import response
 from prbnn.model.weights import flatten
 from prbnn.rules.expressions import parse
 from prbnn.rules.trends import trend

@@ -29,7 +29,7 @@ from prbnn.assessment.knowledge_report import meets
 from prbnn.assessment.standing import standings
 from prbnn.certify import Certificate, certify
 from prbnn.enforcement.measure import measure
-from prbnn.inference.problem import response
+from prbnn.model.response import response
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import shielded
 
@@ -179,8 +179,8 @@ def test_a_proof_refutes_where_a_score_is_undefined(posterior):
 
 def test_a_surprise_of_nan_warns():
     held = np.random.default_rng(0).normal(size=(200, 2))
-    alarm = anomaly.calibrate(held, 0.05)
+    alarm = anomaly.calibrate_alarm(held, 0.05)
     assert alarm.warns(np.array([[0.0, np.nan], [0.0, 0.0]])).tolist() == [True, False]
     held[3, 1] = np.nan
     with pytest.raises(ValueError, match="1 of 200 held-out observations is NaN"):
-        anomaly.calibrate(held, 0.05)
+        anomaly.calibrate_alarm(held, 0.05)

@@ -24,7 +24,7 @@ from prbnn.rules.regions import ROUNDING, Sampling, Sweep, sample, swept
 from prbnn.rules.statements import Quantity, Slope, Smooth, Value
 from prbnn.rules.strengths import Hard, OnAverage, Probable
 
-POINTS, ROWS_A_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
+POINTS, ROWS_PER_REGION, MOST_REGIONS, MOST_WEBS, MOST_TRIES = 2048, 3, 120, 40, 16
 REGIONS_PER_BOX = 4
 
 
@@ -244,7 +244,7 @@ def _along_lines(
     """
     values = _on_values(rules, columns)
     for column in _moved(rules, columns):
-        rows = np.concatenate(list(_points(rules, columns, column, ROWS_A_REGION)))
+        rows = np.concatenate(list(_points(rules, columns, column, ROWS_PER_REGION)))
         # along one input every row is the same line
         rows[:, columns.index(column)] = rows[0, columns.index(column)]
         rows = rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]
@@ -268,16 +268,16 @@ def _clashes(
     clash are named alone.
     """
     waiting = [frozenset(program.rules)]
-    for tried in range(MOST_TRIES):
-        if tried >= len(waiting):
+    for number in range(MOST_TRIES):
+        if number >= len(waiting):
             return
-        held = sorted(waiting[tried], key=lambda place: (place in values, place))
+        held = sorted(waiting[number], key=lambda place: (place in values, place))
         if program.feasible(held):
             continue
         again = next((k for k in found if k <= {*held} and not program.feasible(k)), None)
         places = tuple(sorted(again)) if again else program.smallest(held)
         yield places
-        fewer = [waiting[tried] - {place} for place in places]
+        fewer = [waiting[number] - {place} for place in places]
         waiting += [some for some in dict.fromkeys(fewer) if some not in waiting]
 
 

@@ -81,7 +81,7 @@ class Program:
     def smallest(self, rules: Collection[int]) -> tuple[int, ...]:
         """Rules that have no solution together, of which none can be left out.
 
-        Left out are the first that can be. Half of those left are tried at a time: what can be left out
+        Left out are the first that can be. Half of those left are removed at a time: what can be left out
         together can be left out one by one, and most rules of many are bystanders.
         """
         kept, waiting = list(rules), [list(rules)]

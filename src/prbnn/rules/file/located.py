@@ -36,7 +36,7 @@ class Located:
     source: str
 
     def error(self, path: Path, problem: str) -> str:
-        """A message with file, line and the line itself; an unknown path is told at its parent."""
+        """A message with file, line and the line itself; an unknown path is reported at its parent."""
         while path and path not in self.places:
             path = path[:-1]
         return shown(self.source, self.lines, *self.places.get(path, (0, 0)), problem)

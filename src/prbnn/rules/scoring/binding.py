@@ -73,9 +73,9 @@ class BoundKnowledge(eqx.Module):
         return [*(group.points for group in self.groups), *stacked]
 
     def has_worst(self, place: int) -> bool:
-        """Whether a rule is tried at its worst points, too: one that is hard without a tolerance.
+        """Whether a rule is evaluated at its worst points, too: one that is hard without a tolerance.
 
-        Of other rules a mean over the region is meant, which points that are chosen would bias.
+        Other rules are about a mean over the region, which chosen points would bias.
         """
         return self.kinds[place] == Kind.HARD
 
@@ -93,7 +93,7 @@ class BoundKnowledge(eqx.Module):
 
     @property
     def units(self) -> np.ndarray:
-        """One unit a rule: multiply a score by it to have the user's units."""
+        """One unit per rule: a score times its unit is in the user's units."""
         units = np.zeros(self.count)
         for group in self.groups:
             units[list(group.places)] = [float(rule.unit) for rule in group.rules]
@@ -109,7 +109,7 @@ class BoundKnowledge(eqx.Module):
         width: int | None = None,
         worst: Int[Array, "groups worst"] | None = None,
     ) -> list[Float[Array, "points components"]]:
-        """Scores of one drawn function, less each rule's margin, one array a rule; see `scored`."""
+        """Scores of one drawn function, less each rule's margin, one array per rule; see `scored`."""
         results: list[Array | None] = [None] * self.count
         for block in self.scored(network, start, width, worst):
             for number, place in enumerate(block.places):
@@ -126,7 +126,7 @@ class BoundKnowledge(eqx.Module):
         """Scores of one drawn function, less each rule's margin, by form of the rules.
 
         ``width`` points are used, from position ``start`` of each pool; None is the whole pool. Where the
-        ``worst`` are given, they are the last of those points, for rules that are tried there.
+        ``worst`` are given, they are the last of those points, for rules that are evaluated there.
         """
         found: list[Scored] = []
         width = width or self.pool
@@ -207,8 +207,8 @@ def bind_all(
     Errors name the rule.
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
-    pool, spread over it, so that every block of the pool has its share. ``exact`` are the names of rules
-    that hold without a tolerance, by construction: any of them bites.
+    pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of
+    rules that hold without a tolerance, by construction: any of them bites.
     """
     computing()
     shared: dict[Sampling, list[int]] = {}
@@ -257,10 +257,10 @@ def scores_of_values(
     points: np.ndarray,
     values: np.ndarray,
 ) -> list[np.ndarray | None]:
-    """How given outputs at given points stand to each rule: (points, components), >= 0 where it holds.
+    """Scores of given outputs at given points: one array (points, components) per rule.
 
-    In the rule's unit. For rows that were observed and for mean predictions; None for rules on slopes
-    and comparisons, which speak of a function and not of its values.
+    Scores are >= 0 where the rule holds and in its unit, for observed rows and for mean predictions. None
+    stands for rules on slopes and comparisons, which need a function and not its values alone.
     """
     knowledge = bind_at(rules, columns, scaling, points)
     found = iter(_of_values(knowledge, jnp.asarray(scaling.outputs(values), float)))

@@ -1,4 +1,4 @@
-"""One drawn function as rules see it: values, slopes and bends at a point, computed once each."""
+"""One drawn function as rules see it: values, slopes and curvatures at a point, computed once each."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ def points_each(count: int, regions: int, rules: int = 0) -> int:
     many = max(regions, rules // 4)
     if many <= FEW_REGIONS or count <= LEAST_POINTS:
         return count
-    share = 1 << (FEW_REGIONS * count // many).bit_length() - 1
-    return min(count, max(share, count // FEW_REGIONS, LEAST_POINTS))
+    each = 1 << (FEW_REGIONS * count // many).bit_length() - 1
+    return min(count, max(each, count // FEW_REGIONS, LEAST_POINTS))
 
 
 class Group(eqx.Module):

@@ -1,8 +1,8 @@
 """Whether a score obeys: the one place that says so, for training, checks, reports and rows.
 
 A score of 0 or above obeys, so infinity does. A score of NaN, such as the logarithm of a negative
-output, is broken everywhere: whoever asks "is it below -tolerance?" gets no for an answer and would
-count it as obeyed, and a minimum may lose it.
+output, is broken everywhere: the comparison `score < -tolerance` is false for NaN and would count it as
+obeyed, and a minimum may lose it.
 """
 
 from __future__ import annotations

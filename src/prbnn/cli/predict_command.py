@@ -1,4 +1,4 @@
-"""`prbnn predict` and `prbnn watch`: what a run says about the rows of another file."""
+"""`prbnn predict` and `prbnn watch`: a run applied to the rows of another file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from prbnn.runs.applying import predictions, watched
+from prbnn.runs.run import open_run
 from prbnn.system.disk import write_whole
-from prbnn.system.exits import telling
-from prbnn.system.terminal import Screen, printable, without_formulas
+from prbnn.system.exits import exiting_on_errors
+from prbnn.system.printing import printable, without_formulas
+from prbnn.system.terminal import Screen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,13 +25,13 @@ SHOWN = 10
 def predict(
     run: Path, data: Path, out: Path | None, level: float, missing: Any, as_json: bool
 ) -> None:
-    """A prediction with its band for every row, to a file or the terminal."""
-    from prbnn.runs.applying import predictions
-    from prbnn.runs.run import open_run
+    """Write a prediction and its band for every row of ``data`` to the file ``out`` or the terminal.
 
-    with telling():
+    ``level`` is the probability of the band; ``missing`` is that of the fit if None.
+    """
+    with exiting_on_errors():
         found, notes = predictions(open_run(run), data, level, missing)
-        _tell(notes)
+        _print_notes(notes)
         _write(found, out, as_json)
 
 
@@ -41,13 +44,13 @@ def watch(
     missing: Any,
     as_json: bool,
 ) -> None:
-    """Every row beside what was expected of it; those that would rarely come are flagged."""
-    from prbnn.runs.applying import watched
-    from prbnn.runs.run import open_run
+    """Compare every row of ``data`` with its prediction; print the anomalous ones, write all to ``out``.
 
-    with telling():
+    ``false_alarms`` is the fraction of normal rows that may be flagged; the others are as in `predict`.
+    """
+    with exiting_on_errors():
         seen = watched(open_run(run), data, level, false_alarms, missing)
-        _tell(seen.notes)
+        _print_notes(seen.notes)
         if out is not None or as_json:
             _write(seen.table, out, as_json)
     if as_json:
@@ -66,7 +69,7 @@ def watch(
         console.print(_as_table(worst[kept], f"The most surprising of {len(flagged)}"))
 
 
-def _tell(notes: list[str]) -> None:
+def _print_notes(notes: list[str]) -> None:
     console = Screen(stderr=True)
     for note in notes:
         console.print(f"- {note}")
@@ -79,7 +82,7 @@ def _write(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
     else:
         text = without_formulas(table).to_csv(index=False)
     if out is None:
-        # to a terminal as it may be shown, to a pipe as it is
+        # control characters are escaped on a terminal only
         text = text if not sys.stdout.isatty() else printable(text)
         print(text, end="" if text.endswith("\n") else "\n")
         return

@@ -1,4 +1,4 @@
-"""Rules in the words of the knowledge file; those with code in them are to be supplied again."""
+"""Rules as entries of a knowledge file, and back; rules with code are to be supplied again."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from prbnn.errors import KnowledgeError, ModelFileError, nearest
 from prbnn.rules.base import Rule
 from prbnn.rules.file.plain import from_plain, to_plain
 
-Entry = dict[str, Any]
+RuleEntry = dict[str, Any]
 
 
-def rules_to_json(rules: Sequence[Rule], names: Sequence[str]) -> list[Entry]:
-    """One entry a rule, with its name in reports; code is noted, never written."""
+def rules_to_json(rules: Sequence[Rule], names: Sequence[str]) -> list[RuleEntry]:
+    """One entry per rule, with its name in reports; code is marked as supplied, never written."""
     return [_entry(rule, name) for rule, name in zip(rules, names, strict=True)]
 
 
-def _entry(rule: Rule, name: str) -> Entry:
+def _entry(rule: Rule, name: str) -> RuleEntry:
+    """The rule in words where these read back equal, else what is known of its code."""
     try:
         plain = to_plain(rule)
         if from_plain(plain) == rule:
@@ -28,12 +29,15 @@ def _entry(rule: Rule, name: str) -> Entry:
 
 
 def _code(rule: Rule) -> dict[str, str]:
-    """What can be said of a rule with code in it, to know another one from it."""
+    """Class and strength of a rule with code, by which a supplied one is recognised."""
     return {"kind": type(rule).__qualname__, "strength": str(getattr(rule, "strength", "none"))}
 
 
-def rules_from_json(entries: Sequence[Entry], supplied: Mapping[str, Rule]) -> list[Rule]:
-    """The rules again; what was not supplied, or fits no rule of the file, is told by name."""
+def rules_from_json(entries: Sequence[RuleEntry], supplied: Mapping[str, Rule]) -> list[Rule]:
+    """The rules of ``entries``; those with code are taken from ``supplied`` by name.
+
+    A rule that is missing there, or that the file does not ask for, raises.
+    """
     missing = [e for e in entries if "supply" in e and e["name"] not in supplied]
     if missing:
         first = missing[0]["name"]
@@ -55,7 +59,7 @@ def rules_from_json(entries: Sequence[Entry], supplied: Mapping[str, Rule]) -> l
     return [_rule(entry, supplied) for entry in entries]
 
 
-def _rule(entry: Entry, supplied: Mapping[str, Rule]) -> Rule:
+def _rule(entry: RuleEntry, supplied: Mapping[str, Rule]) -> Rule:
     if "rule" in entry:
         return from_plain(entry["rule"])
     rule, was = supplied[entry["name"]], entry["supply"]

@@ -1,4 +1,4 @@
-"""Trying draws takes longer than training: none is tried twice, nor many more than are needed."""
+"""Checking draws takes longer than training: none is checked twice, nor many more than are needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DRAWS = 600
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many draws each look at the first set of points was about."""
     found: list[int] = []
     check = Posterior.check
@@ -27,7 +27,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_draws_are_tried_once_and_few_more_than_are_stored(tried: list[int]) -> None:
+def test_draws_are_checked_once_and_few_more_than_are_stored(checked: list[int]) -> None:
     x = np.linspace(0, 1, 40)[:, None]
     y = np.sin(3 * x[:, 0]) + np.random.default_rng(0).normal(0, 0.1, 40)
     model = PRBNNRegressor(
@@ -41,10 +41,10 @@ def test_draws_are_tried_once_and_few_more_than_are_stored(tried: list[int]) -> 
     ).fit(x, y)
     assert 0.1 < model.acceptance_ < 1
     assert len(model.posterior_) == DRAWS
-    raw, *more, stored = tried
+    raw, *more, stored = checked
     assert (raw, stored) == (len(model.raw_posterior_), DRAWS)
     missing = DRAWS - round(model.acceptance_ * raw)
     assert sum(more) < 1.5 * missing / model.acceptance_ + 20 < raw
-    # those stored are the first that obey, whatever pieces they were tried in
+    # those stored are the first that obey, whatever pieces they were checked in
     whole, _ = model.raw_posterior_.condition(model.solution_.rules[:1])
     np.testing.assert_array_equal(model.posterior_.draws[: len(whole)], whole.draws)

@@ -1,4 +1,4 @@
-"""Commands on the knowledge file: check it against data, start one, print its schema."""
+"""`prbnn knowledge check`, `new` and `schema`: what these commands do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import typer
@@ -14,17 +14,18 @@ import typer
 from prbnn.assessment.audit import Audit, Finding, audit_of
 from prbnn.assessment.standing import Standing, standings
 from prbnn.data.columns import Columns
-from prbnn.data.encoding import apply, learn
+from prbnn.data.encoded_table import encode, learn_encoding
 from prbnn.data.files import read_file
-from prbnn.errors import DataError, KnowledgeError, nearest
+from prbnn.errors import DataError, nearest
 from prbnn.rules.base import Rule, named
 from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.file.knowledge_file import knowledge_schema, read_knowledge
 from prbnn.rules.file.starter import starter
 from prbnn.rules.regions import Sweep
 from prbnn.runs.preparing import outputs_of, read_target
+from prbnn.runs.records import write_record
 from prbnn.system.disk import write_whole
-from prbnn.system.exits import BAD_INPUT, INFEASIBLE
+from prbnn.system.exits import BAD_INPUT, INFEASIBLE, exiting_on_errors
 from prbnn.system.terminal import echo
 
 
@@ -39,8 +40,13 @@ def check(
     classes: bool = False,
     categories: Sequence[str] = (),
 ) -> None:
-    """Every rule in words and how the data stand to it; then what is wrong."""
-    try:
+    """Print every rule in words and whether the data agree with it; then mistakes and contradictions.
+
+    ``targets``, ``drop`` and ``categories`` name columns of ``data``; ``classes`` says that the target's
+    numbers are classes, ``noise`` is its standard deviation (estimated if None), ``records`` a file for
+    the findings as JSON. The exit code is 2 for mistakes, 3 for contradictions.
+    """
+    with exiting_on_errors():
         read = read_knowledge(knowledge)
         columns, numbers, classes = _columns(data, targets, drop, categories, classes=classes)
         rules = named(read.rules)
@@ -48,24 +54,20 @@ def check(
         audited = None
         if rules and not problems and not classes:
             audited = audit_of(rules, columns, noise=noise, numbers=numbers)
-    except (KnowledgeError, DataError) as error:
-        _refuse(str(error))
     clashes = [] if problems else conflicts(rules, columns)
     if not rules:
         echo(f"{knowledge} holds no rules yet.")
     findings = [None] * len(rules) if audited is None else audited.findings
     for number, (rule, seen, against) in enumerate(zip(rules, found, findings, strict=True), 1):
-        echo("\n".join(_told(number, rule, seen, against, columns)))
+        echo("\n".join(_rule_lines(number, rule, seen, against, columns)))
     if audited is not None:
         echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
     for name in read.units:
         if name not in (known := (*columns.inputs, *columns.outputs)):
             echo(f"Note: units name no column {name!r}{nearest(name, known)}")
-    _tell(problems, clashes)
+    _print_problems(problems, clashes)
     if records is not None:
-        record = _record(rules, found, columns, problems, clashes, audited)
-        text = json.dumps(record, indent=1, ensure_ascii=False)
-        write_whole(records, f"{text}\n".encode())
+        write_record(records, _record(rules, found, columns, problems, clashes, audited))
     if problems:
         raise typer.Exit(BAD_INPUT)
     if any(clash.contradiction for clash in clashes):
@@ -80,29 +82,24 @@ def new(
     *,
     classes: bool = False,
 ) -> None:
-    """A commented file to start from."""
-    if out.exists():
-        _refuse(f"{out} is there already; choose another name with --out, or move it away")
-    try:
+    """Write a commented knowledge file for the columns of ``data`` to ``out``, which must be new."""
+    with exiting_on_errors():
+        if out.exists():
+            raise DataError(
+                f"{out} is there already; choose another name with --out, or move it away"
+            )
         columns, _, _ = _columns(data, targets, drop, (), classes=classes)
-    except DataError as error:
-        _refuse(str(error))
     write_whole(out, starter(columns, str(data), str(out)).encode())
     echo(f"Written: {out}")
 
 
 def schema(out: Path | None) -> None:
-    """The JSON schema, to a file or the terminal."""
+    """Write the JSON schema to the file ``out``, or print it."""
     text = json.dumps(knowledge_schema(), indent=1)
     if out is None:
         echo(text)
     else:
         write_whole(out, f"{text}\n".encode())
-
-
-def _refuse(message: str) -> NoReturn:
-    echo(message, err=True)
-    raise typer.Exit(BAD_INPUT)
 
 
 # --- data ----------------------------------------------------------------------------------
@@ -116,21 +113,21 @@ def _columns(
     *,
     classes: bool,
 ) -> tuple[Columns, list[int], bool]:
-    """The table as a fit would read it, the numbers of its rows, and whether its target is of classes.
+    """The table as a fit would read it, the numbers of its rows, and whether its target is a class.
 
-    What is left out is said.
+    Notes on what is left out are printed.
     """
     frame, notes = read_file(path)
     known = [str(name) for name in frame.columns]
     for name in (*targets, *drop):
         if name not in known:
-            raise DataError(f"{path}: no column {name!r}{nearest(name, known)}")
+            raise DataError(f"{path}: no column {name!r}{nearest(name, known)}", name)
     if not targets:
         targets = known[-1:]
         echo(f"Target: {targets[0]} (the last column; choose another with --target)")
-    encoding = learn(frame.drop(columns=[*targets, *drop]), "drop")
+    encoding = learn_encoding(frame.drop(columns=[*targets, *drop]), "drop")
     outputs, values, there, classes = _targets(frame, targets, classes=classes)
-    numbers = apply(encoding, frame[there], str(path))
+    numbers = encode(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
         echo(f"Note: {note}")
     if not there.all():
@@ -151,7 +148,10 @@ def _columns(
 def _targets(
     frame: Any, names: Sequence[str], *, classes: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, bool]:
-    """Outputs and their values, as a fit has them: classes are probabilities of labels."""
+    """Names and values of the outputs, which rows have all of them, and whether they are classes.
+
+    The outputs of a class are the probabilities of its labels.
+    """
     read = [read_target(frame, name, classes=classes, missing="drop") for name in names]
     there = np.all([found for _, found in read], axis=0)
     if len(read) == 1 and read[0][0].dtype.kind != "f":
@@ -159,17 +159,19 @@ def _targets(
         return outputs, values, there, True
     for name, (values, _) in zip(names, read, strict=True):
         if values.dtype.kind != "f":
-            raise DataError(f"the target {name!r} holds classes; check one such target at a time")
+            raise DataError(
+                f"the target {name!r} holds classes; check one such target at a time", name
+            )
     return tuple(names), np.column_stack([values for values, _ in read]), there, False
 
 
 # --- words ---------------------------------------------------------------------------------
 
 
-def _told(
+def _rule_lines(
     number: int, rule: Rule, seen: Standing | None, against: Finding | None, columns: Columns
 ) -> list[str]:
-    """One rule as a few lines."""
+    """The lines printed of one rule: ``seen`` is its agreement with the data, ``against`` its audit."""
     lines = {
         "says": _says(rule, columns),
         "where": _region(rule.region, columns),
@@ -210,14 +212,14 @@ def _box(box: Sweep, columns: Columns) -> str:
 def _range(column: str, low: float, high: float, columns: Columns) -> str:
     if low == high:
         return f"{column} = {low:g}"
-    # a rule that does not fit the columns is told below
+    # a rule on an unknown column is among the problems printed below
     values = columns.values_in(column, low, high) if column in columns.inputs else None
     if values is None:
         return f"{low:g} <= {column} <= {high:g}"
     return f"{column} in {{{', '.join(f'{value:g}' for value in values)}}}"
 
 
-def _tell(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
+def _print_problems(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
     for problem in problems:
         echo(f"Wrong: {problem}")
     for clash in clashes:

@@ -1,4 +1,4 @@
-"""`prbnn data`: how a file would be read, before anything is fitted."""
+"""`prbnn data`: shows how a file would be read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from prbnn.data.column_kinds import read_column
+from prbnn.data.encoding import Column
+from prbnn.data.files import read_file
 from prbnn.errors import DataError
-from prbnn.system.exits import telling
+from prbnn.runs.records import write_record
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.terminal import Screen
 
 if TYPE_CHECKING:
@@ -17,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def run(data: Path, records: Path | None) -> None:
-    """Every column: what it holds, how it would be used, what is missing."""
-    from prbnn.data.files import read_file
-    from prbnn.runs.records import write_record
+    """Print for every column what it holds, how it would be used, and how many cells are missing.
 
-    with telling():
+    ``records`` is a file for the same as JSON.
+    """
+    with exiting_on_errors():
         frame, notes = read_file(data)
         lines = [_line(frame[name], str(name)) for name in frame.columns]
         if records is not None:
@@ -48,12 +52,11 @@ def run(data: Path, records: Path | None) -> None:
 
 
 def _line(series: pd.Series, name: str) -> dict[str, Any]:
-    from prbnn.data.encoding import Column, read_column
-
+    """What is printed of one column."""
     try:
         column = read_column(series, name)
     except DataError as error:
-        column = Column(name, "left out", because=f"mend it: {error}")
+        column = Column(name, "left out", because=f"fix it: {error}")
     present = series.dropna()
     if column.kind == "number":
         low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))

@@ -12,20 +12,20 @@ from rich.table import Table
 
 from prbnn.errors import nearest
 from prbnn.fitting.interruption import graceful
-from prbnn.runs.names import names_of
-from prbnn.runs.plan import Plan
-from prbnn.runs.preparing import prepare
+from prbnn.inference import ENGINES
+from prbnn.runs.names import parse_names
+from prbnn.runs.plan import RunPlan
+from prbnn.runs.preparing import prepare_run
 from prbnn.runs.records import write_record
-from prbnn.runs.run import Run, fit
+from prbnn.runs.run import Run, fit_run
 from prbnn.system.disk import locked
-from prbnn.system.exits import telling
+from prbnn.system.exits import exiting_on_errors
 from prbnn.system.terminal import Screen
 
-ENGINES = ("bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts")
 NAMES = {
     "rmse": "root mean squared error",
     "crps": "CRPS (lower is better)",
-    "coverage90": "share in the 90 % band",
+    "coverage90": "fraction in the 90 % band",
     "accuracy": "accuracy",
     "log_loss": "log loss (lower is better)",
 }
@@ -33,10 +33,13 @@ NAMES = {
 
 def plan_of(
     *, inputs: str, drop: str, hidden: str, noise: str, categories: str = "", **options: Any
-) -> Plan:
-    """A plan from the words of the command line; what cannot be read is told."""
+) -> RunPlan:
+    """A plan from the texts of the command line; text that cannot be read raises BadParameter.
+
+    The named arguments are texts, lists among them; ``options`` are the other fields of the plan.
+    """
     try:
-        layers = tuple(int(size) for size in names_of(hidden)) or None
+        layers = tuple(int(size) for size in parse_names(hidden)) or None
     except ValueError:
         layers = (0,)
     if layers is not None and min(layers) < 1:
@@ -47,15 +50,15 @@ def plan_of(
         )
     if options["engine"] not in ENGINES:
         raise typer.BadParameter(
-            f"no engine {options['engine']!r}{nearest(options['engine'], ENGINES)}"
+            f"no engine {options['engine']!r}{nearest(options['engine'], tuple(ENGINES))}"
         )
     knowledge = options.pop("knowledge")
-    return Plan(
+    return RunPlan(
         data=str(options.pop("data")),
         knowledge=None if knowledge is None else str(knowledge),
-        inputs=names_of(inputs),
-        drop=names_of(drop),
-        categories=names_of(categories),
+        inputs=parse_names(inputs),
+        drop=parse_names(drop),
+        categories=parse_names(categories),
         hidden=layers,
         noise=noise,
         **options,
@@ -69,13 +72,16 @@ def _above_zero(text: str) -> bool:
         return False
 
 
-def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
-    """Read, fit, save, and say what came of it."""
+def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
+    """Read the file, fit, save the run in ``out`` and print what came of it.
+
+    ``records`` is a file for the outcome as JSON; ``quiet`` prints errors only.
+    """
     console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
-    with telling(), locked(out):
+    with exiting_on_errors(), locked(out):
         _check_place(records)
-        prepared = prepare(plan)
+        prepared = prepare_run(plan)
         rows, width = prepared.inputs.shape
         console.print(f"{rows} rows, {width} input columns, target {plan.target!r}")
         for note in prepared.notes:
@@ -84,19 +90,20 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
         def say(what: str) -> None:
             console.print(f"{what} ...")
 
-        with graceful("stopping soon, and keeping what was learned; Ctrl-C again drops it"):
-            done = fit(prepared, say, False if quiet else None)
+        with graceful("stopping soon, and keeping what was learned; Ctrl-C again discards it"):
+            done = fit_run(prepared, say, False if quiet else None)
         done.save(out, held=True)
-        scores = done.scores()
         if records is not None:
-            write_record(records, _record(done, scores, time.perf_counter() - began))
+            write_record(records, _record(done, time.perf_counter() - began))
     for note in done.notes[len(prepared.notes) :]:
         console.print(f"- {note}")
     if prepared.rules:
         console.print(str(done.model.knowledge_report_))
     elif done.model.result_.status != "converged":
         console.print(str(done.model.result_))
-    console.print(score_table(done, scores))
+    for which, message in warnings_of(done):
+        console.print(f"Warning, {which}: {message}")
+    console.print(score_table(done))
     folder = shlex.quote(str(out))
     console.print(f"Saved in {out}. Next:")
     console.print(f"  prbnn report {folder}")
@@ -106,7 +113,7 @@ def run(plan: Plan, out: Path, records: Path | None, quiet: bool) -> None:
 
 
 def _check_place(records: Path | None) -> None:
-    """Whether the record can be written is known before the fit; the folder is, since it is locked."""
+    """Raise before the fit where ``records`` cannot be written (the folder can be: it is locked)."""
     if records is None:
         return
     there = records.exists()
@@ -115,30 +122,43 @@ def _check_place(records: Path | None) -> None:
         records.unlink()
 
 
-def score_table(done: Run, scores: dict[str, dict[str, float]]) -> Table:
-    """Errors on the rows that judge, with and without knowledge."""
-    _, targets, which = done.judged()
+def warnings_of(done: Run) -> list[tuple[str, str]]:
+    """The name of the model and the text of every warning in the results of a run."""
+    models = {"the model": done.model, "the plain network": done.plain}
+    return [
+        (name, message)
+        for name, model in models.items()
+        if model is not None
+        for message in model.result_.warnings
+    ]
+
+
+def score_table(done: Run) -> Table:
+    """Errors on the held-out rows, with and without knowledge."""
+    _, targets, which = done.scored_rows()
     table = Table(
         title=f"On {len(targets)} {which} rows", header_style="bold", title_justify="left"
     )
     table.add_column("")
     headings = {"model": "with knowledge" if done.plain is not None else "model", "plain": "plain"}
-    for name in scores:
+    for name in done.scores:
         table.add_column(headings[name], justify="right")
-    for measure in scores["model"]:
-        table.add_row(NAMES[measure], *(f"{found[measure]:.4g}" for found in scores.values()))
+    for measure in done.scores["model"]:
+        found = (f"{scores[measure]:.4g}" for scores in done.scores.values())
+        table.add_row(NAMES[measure], *found)
     return table
 
 
-def _record(done: Run, scores: dict[str, dict[str, float]], seconds: float) -> dict[str, Any]:
+def _record(done: Run, seconds: float) -> dict[str, Any]:
     report = done.model.knowledge_report_
     return {
         "status": done.model.result_.status,
         "message": done.model.result_.message,
+        "warnings": list(done.model.result_.warnings),
         "rows": len(done.targets),
         "held_out": int(done.held_out.sum()),
         "inputs": list(done.encoding.inputs),
-        "scores": scores,
+        "scores": done.scores,
         "acceptance": done.model.acceptance_,
         "tempering": done.model.tempering_,
         "rules": [

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prbnn.errors import DataError
+from prbnn import AtLeast, DataError, Decreasing, Increasing
 from prbnn.rules.base import Rule
-from prbnn.rules.shape import Decreasing, Increasing
-from prbnn.rules.values import AtLeast
 
 # set: its folder in the repository of standard splits
 FOLDERS = {
@@ -36,12 +34,12 @@ NAMES = {
     "auto-mpg": "cylinders displacement horsepower weight acceleration year origin",
     "airfoil": "frequency angle chord velocity thickness",
 }
-# columns that take only the values seen: rules are not tried between them
+# columns that take only the values seen: rules are not evaluated between them
 CATEGORIES = {"auto-mpg": ("cylinders", "origin")}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Dataset:
     """Inputs, target and (training rows, test rows) of every split; `dropped` rows had gaps."""
 
     name: str
@@ -53,7 +51,7 @@ class Table:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Inputs that are no numbers."""
+        """Inputs that are categories."""
         return tuple(name for name in CATEGORIES.get(self.name, ()) if name in self.columns)
 
 
@@ -69,7 +67,7 @@ def rules_of(name: str) -> list[Rule]:
     return rules[name]
 
 
-def read(folder: Path, name: str) -> Table:
+def read(folder: Path, name: str) -> Dataset:
     """One set from a folder that holds uci_splits, auto_mpg and airfoil."""
     if name in FOLDERS:
         return _standard(folder / "uci_splits" / FOLDERS[name] / "data", name)
@@ -79,7 +77,7 @@ def read(folder: Path, name: str) -> Table:
 
 
 def check(folder: Path, names: Sequence[str]) -> None:
-    """Say before any training what is missing, and where it comes from."""
+    """Raise before any training where data are missing, and say where they come from."""
     places = {
         name: folder / "uci_splits" / FOLDERS[name] / "data" / "data.txt"
         if name in FOLDERS
@@ -96,7 +94,7 @@ def check(folder: Path, names: Sequence[str]) -> None:
         )
 
 
-def _standard(folder: Path, name: str) -> Table:
+def _standard(folder: Path, name: str) -> Dataset:
     values = np.loadtxt(folder / "data.txt")
     inputs = np.loadtxt(folder / "index_features.txt", int)
     target = int(np.loadtxt(folder / "index_target.txt", int))
@@ -105,10 +103,10 @@ def _standard(folder: Path, name: str) -> Table:
         return np.loadtxt(folder / f"index_{part}_{split}.txt", int)
 
     splits = [(rows("train", k), rows("test", k)) for k in range(SPLITS)]
-    return Table(name, _columns(name, len(inputs)), values[:, inputs], values[:, target], splits)
+    return Dataset(name, _columns(name, len(inputs)), values[:, inputs], values[:, target], splits)
 
 
-def _auto_mpg(path: Path) -> Table:
+def _auto_mpg(path: Path) -> Dataset:
     """Miles per gallon first, then the inputs, then the car's name; '?' is a missing number."""
     fields = [line.split()[:8] for line in path.read_text().splitlines() if line[:1].isdigit()]
     whole = np.array([row for row in fields if "?" not in row], float)
@@ -116,18 +114,18 @@ def _auto_mpg(path: Path) -> Table:
     return _shuffled("auto-mpg", whole[:, 1:], whole[:, 0], dropped)
 
 
-def _airfoil(path: Path) -> Table:
+def _airfoil(path: Path) -> Dataset:
     lines = [line for line in path.read_text().splitlines() if line[:1].isdigit()]
     values = np.array([line.split() for line in lines], float)
     return _shuffled("airfoil", values[:, :-1], values[:, -1])
 
 
-def _shuffled(name: str, x: np.ndarray, y: np.ndarray, dropped: int = 0) -> Table:
+def _shuffled(name: str, x: np.ndarray, y: np.ndarray, dropped: int = 0) -> Dataset:
     """Sets without published splits: 90 % of the rows train, as in the published ones."""
     generator, train = np.random.RandomState(1), round(0.9 * len(x))
     orders = [generator.permutation(len(x)) for _ in range(SPLITS)]
     splits = [(order[:train], order[train:]) for order in orders]
-    return Table(name, _columns(name, x.shape[1]), x, y, splits, dropped)
+    return Dataset(name, _columns(name, x.shape[1]), x, y, splits, dropped)
 
 
 def _columns(name: str, count: int) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """UCI regression tables on their standard splits, and what knowledge adds where rows are few.
 
 One hidden layer of 50 ReLU units, as published, with a N(0, 1 / fan-in) prior on standardised
-data. Nothing is chosen on test rows: for engines that race, each split chooses its noise (one
-number, or, from 200 rows on, a second output of the network, as in the deep ensembles paper) and
-its tempering by held-out log density of short runs on its own training rows. Samplers and SVGD
+data. Nothing is chosen on test rows. For engines that choose by held-out score, each split chooses its
+noise (one number or, from 200 rows on, a second output of the network, as in the deep ensembles paper)
+and its tempering by the held-out log density of short runs on its own training rows. Samplers and SVGD
 average over the noise rather than fit it: they take the second output and a tempering of 1.
 """
 
@@ -12,40 +12,38 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from prbnn import MLP, DataError, Gaussian, LayerNormal
 from prbnn.assessment import metrics
-from prbnn.enforcement.pressure import REJECTION
-from prbnn.errors import DataError
+from prbnn.enforcement.fraction import REJECTION
 from prbnn.fitting.batch import choose_temperings, score_many, train_many
-from prbnn.fitting.prepare import Task, engine_of, prepare
+from prbnn.fitting.prepare import engine_of, prepare
 from prbnn.fitting.result import Solution
+from prbnn.fitting.task import Task
 from prbnn.inference.engine import Engine
-from prbnn.model.likelihoods import Gaussian, Noise
-from prbnn.model.networks import MLP
-from prbnn.model.priors import LayerNormal
+from prbnn.model.likelihoods import Noise
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import bind_all
-from prbnn_studies.uci_data import Table, rules_of
+from prbnn_studies.uci.data import Dataset, rules_of
 
 NETWORK = MLP((50,))
 PRIOR = LayerNormal()
 NOISES: tuple[Noise, ...] = ("learned", "by input")
-DEFAULT_ENGINES = ("bbb", "ensemble", "sghmc")
-# a second output for the noise is raced where there are rows enough to see it in
+# a second output for the noise is a candidate from this many rows on
 FEWEST_ROWS_FOR_NOISE = 200
 FRACTIONS = (0.1, 0.3, 1.0)
 # NUTS follows long paths over all rows: rows times weights above this take hours
 NUTS_BUDGET = 500_000
-# stored draws are tried at points that neither training nor conditioning has seen
+# stored draws are evaluated at points that neither training nor conditioning has seen
 FRESH_POINTS = 8192
 FRESH_POINTS_SEED = 1000
 DRAWS = 1000
-# conditioning asks for further draws until so many obey, for so many rounds
+# conditioning draws more functions until this many obey, for at most this many rounds
 ENOUGH_DRAWS = 200
 ROUNDS = 5
 
@@ -53,8 +51,11 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Score:
-    """One engine on one split, in the target's units; `seconds` is its share of the set's time."""
+class EngineScore:
+    """One engine on one split, in the target's units.
+
+    ``seconds`` is the time of all splits, which train together, divided by their number.
+    """
 
     set: str
     engine: str
@@ -68,7 +69,7 @@ class Score:
 
 @dataclass(frozen=True)
 class KnowledgeScore:
-    """One split with or without knowledge, on a share of its training rows."""
+    """One split with or without knowledge, on a fraction of its training rows."""
 
     set: str
     engine: str
@@ -94,32 +95,34 @@ class Fold(NamedTuple):
     test_y: np.ndarray
 
 
-def folds(table: Table, count: int, fraction: float = 1.0) -> list[Fold]:
-    """The first ``count`` splits; of their training rows the first share of a seeded permutation."""
+def folds(dataset: Dataset, count: int, fraction: float = 1.0) -> list[Fold]:
+    """The first ``count`` splits; of the training rows the first ``fraction`` of a seeded permutation."""
     found = []
-    for number, (train, test) in enumerate(table.splits[:count]):
+    for number, (train, test) in enumerate(dataset.splits[:count]):
         order = np.random.RandomState(number).permutation(train)
         rows = order[: round(fraction * len(order))]
-        found.append(Fold(number, table.x[rows], table.y[rows], table.x[test], table.y[test]))
+        found.append(
+            Fold(number, dataset.x[rows], dataset.y[rows], dataset.x[test], dataset.y[test])
+        )
     return found
 
 
 def engine_table(
-    tables: Sequence[Table], engines: Sequence[str], splits: int, say: Say
-) -> Iterator[list[Score]]:
-    """Every engine on every set: the records of all splits, one set and engine at a time."""
-    for table in tables:
-        own = folds(table, splits)
+    datasets: Sequence[Dataset], engines: Sequence[str], splits: int, say: Say
+) -> Iterator[list[EngineScore]]:
+    """Every engine on every set: the scores of all splits, one set and engine at a time."""
+    for dataset in datasets:
+        own = folds(dataset, splits)
         for engine in map(engine_of, engines):
             began = time.perf_counter()
-            tell = _telling(say, f"{table.name}, {engine.name}")
-            tasks = chosen(table, own, engine, tell)
+            tell = _telling(say, f"{dataset.name}, {engine.name}")
+            tasks = chosen(dataset, own, engine, tell)
             solutions = _train(tasks, tell)
             scores = _errors([solution.posterior for solution in solutions], own)
             seconds = (time.perf_counter() - began) / len(own)
             yield [
-                Score(
-                    table.name,
+                EngineScore(
+                    dataset.name,
                     engine.name,
                     fold.number,
                     *errors,
@@ -131,27 +134,27 @@ def engine_table(
 
 
 def knowledge_table(
-    tables: Sequence[Table],
+    datasets: Sequence[Dataset],
     engines: Sequence[str],
     fractions: Sequence[float],
     splits: int,
     say: Say,
 ) -> Iterator[list[KnowledgeScore]]:
-    """Knowledge off and on for shares of the rows: records of all splits, a set, engine and share
+    """Knowledge off and on for fractions of the rows: scores of all splits, one set, engine and fraction
     at a time.
 
     Both use what the split chose without knowledge, so that the rules are all they differ in.
     """
-    for table in tables:
-        rules = rules_of(table.name)
+    for dataset in datasets:
+        rules = rules_of(dataset.name)
         for engine, fraction in itertools.product(map(engine_of, engines), fractions):
-            tell = _telling(say, f"{table.name}, {engine.name}, {fraction:.0%} of the rows")
-            own = folds(table, splits, fraction)
-            plain = chosen(table, own, engine, tell)
+            tell = _telling(say, f"{dataset.name}, {engine.name}, {fraction:.0%} of the rows")
+            own = folds(dataset, splits, fraction)
+            plain = chosen(dataset, own, engine, tell)
             records: list[KnowledgeScore] = []
             for known, asked in ((False, ()), (True, rules)):
                 tasks = [
-                    _task(table, fold, engine, noise_of(task), task.tempering, asked)
+                    _task(dataset, fold, engine, noise_of(task), task.tempering, asked)
                     for fold, task in zip(own, plain, strict=True)
                 ]
                 solutions = _train(tasks, tell)
@@ -160,7 +163,7 @@ def knowledge_table(
                 scores = _errors([stored for stored, _ in kept], own)
                 records += [
                     KnowledgeScore(
-                        table.name,
+                        dataset.name,
                         engine.name,
                         fraction,
                         fold.number,
@@ -178,19 +181,19 @@ def knowledge_table(
             yield records
 
 
-def chosen(table: Table, own: Sequence[Fold], engine: Engine, say: Say) -> list[Task]:
-    """A task a split, with the noise and the tempering that its own training rows speak for."""
+def chosen(dataset: Dataset, own: Sequence[Fold], engine: Engine, say: Say) -> list[Task]:
+    """One task per split, with the noise and tempering of the best held-out score on its rows."""
     if not engine.races:
-        return [_task(table, fold, engine, "by input") for fold in own]
+        return [_task(dataset, fold, engine, "by input") for fold in own]
     best: list[tuple[float, Task | None]] = [(-np.inf, None)] * len(own)
     rows = min(len(fold.y) for fold in own)
     for noise in NOISES if rows >= FEWEST_ROWS_FOR_NOISE else NOISES[:1]:
         say(f"choosing the tempering, noise {noise}")
-        tasks = [_task(table, fold, engine, noise) for fold in own]
+        tasks = [_task(dataset, fold, engine, noise) for fold in own]
         for place, found in enumerate(choose_temperings(tasks, range(len(tasks)))):
-            # too few rows to race: the fallback and one number of noise
-            unraced = 0.0 if noise == NOISES[0] else -np.inf
-            score = found.scores.get(found.value, unraced)
+            # too few rows for held-out scores: the fallback tempering and one number of noise
+            fallback = 0.0 if noise == NOISES[0] else -np.inf
+            score = found.scores.get(found.value, fallback)
             if score > best[place][0]:
                 best[place] = score, tasks[place].tempered(found.value)
     return [task for _, task in best if task is not None]
@@ -220,7 +223,7 @@ def _train(tasks: Sequence[Task], say: Say) -> list[Solution]:
 
 
 def _alike(labels: Sequence[Any]) -> list[list[int]]:
-    """Places that hold the same label, one list a label.
+    """Places that hold the same label, one list per label.
 
     >>> _alike(["a", "b", "a"])
     [[0, 2], [1]]
@@ -232,7 +235,7 @@ def _alike(labels: Sequence[Any]) -> list[list[int]]:
 
 
 def conditioned(solution: Solution, rules: Sequence[Rule]) -> tuple[Posterior, float]:
-    """The draws that obey (all draws where none does), and the share of raw draws they are."""
+    """The draws that obey (all draws where none does), and the fraction of raw draws that obey."""
     kept, acceptance = solution.posterior.condition(rules)
     for number in range(1, ROUNDS):
         if len(kept) >= ENOUGH_DRAWS or not rules:
@@ -243,7 +246,7 @@ def conditioned(solution: Solution, rules: Sequence[Rule]) -> tuple[Posterior, f
 
 
 def violating(posterior: Posterior, rules: Sequence[Rule]) -> float:
-    """Share of draws that break a rule somewhere at fresh points."""
+    """Fraction of draws that break a rule somewhere at fresh points."""
     fresh = bind_all(
         rules,
         posterior.columns,
@@ -255,14 +258,14 @@ def violating(posterior: Posterior, rules: Sequence[Rule]) -> float:
     return 1.0 - float(np.mean(posterior.check(rules, fresh).obeys()))
 
 
-def refuse_long_runs(tables: Sequence[Table], engines: Sequence[str]) -> None:
-    """Say so before anything runs where NUTS would take hours."""
+def refuse_long_runs(datasets: Sequence[Dataset], engines: Sequence[str]) -> None:
+    """Raise before anything runs where NUTS would take hours."""
     if "nuts" not in engines:
         return
     large = [
-        f"{table.name} ({rows:,} rows, {weights:,} weights)"
-        for table in tables
-        for rows, weights in [(len(table.splits[0][0]), _weights(table.x.shape[1]))]
+        f"{dataset.name} ({rows:,} rows, {weights:,} weights)"
+        for dataset in datasets
+        for rows, weights in [(len(dataset.splits[0][0]), _weights(dataset.x.shape[1]))]
         if rows * weights > NUTS_BUDGET
     ]
     if large:
@@ -278,7 +281,7 @@ def _weights(inputs: int) -> int:
 
 
 def _task(
-    table: Table,
+    dataset: Dataset,
     fold: Fold,
     engine: Engine,
     noise: Noise,
@@ -298,10 +301,10 @@ def _task(
         points=64,
         rejection=REJECTION,
         sample_weight=None,
-        columns=table.columns,
+        columns=dataset.columns,
         outputs=None,
         seed=fold.number,
-        categories=table.categories,
+        categories=dataset.categories,
     )
 
 
@@ -325,61 +328,59 @@ def _telling(say: Say, where: str) -> Say:
     return lambda what: say(f"{where}: {what}")
 
 
-class Mean(NamedTuple):
-    """A mean over splits and its standard error (nan for one split)."""
+def mean_and_error(values: Sequence[float]) -> dict[str, float | None]:
+    """The mean of one number per split and its standard error (None for one split).
 
-    value: float
-    error: float
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Mean:
-        """Of one number a split.
-
-        >>> Mean.of([1.0, 3.0])
-        Mean(value=2.0, error=1.0)
-        """
-        count = len(values)
-        spread = float(np.std(values, ddof=1)) if count > 1 else float("nan")
-        return Mean(float(np.mean(values)), spread / count**0.5)
+    >>> mean_and_error([1.0, 3.0])
+    {'mean': 2.0, 'error': 1.0}
+    """
+    count = len(values)
+    error = float(np.std(values, ddof=1)) / count**0.5 if count > 1 else None
+    return {"mean": float(np.mean(values)), "error": error}
 
 
-def summary(records: Sequence[Score]) -> dict[tuple[str, str], dict[str, Mean]]:
-    """(set, engine): mean and standard error over splits of RMSE and NLL."""
-    found: dict[tuple[str, str], list[Score]] = {}
-    for record in records:
-        found.setdefault((record.set, record.engine), []).append(record)
-    return {
-        key: {name: Mean.of([getattr(one, name) for one in own]) for name in ("rmse", "nll")}
-        for key, own in found.items()
-    }
+def summary(scores: Sequence[EngineScore | KnowledgeScore]) -> dict[str, Any]:
+    """Results of a record: errors by set and engine, and what knowledge adds by fraction of rows."""
+    errors: dict[str, Any] = {}
+    knowledge: dict[str, Any] = {}
+    engine_scores = [score for score in scores if isinstance(score, EngineScore)]
+    for key, group in _grouped(engine_scores, lambda score: (score.set, score.engine)):
+        errors.setdefault(key[0], {})[key[1]] = {
+            name: mean_and_error([getattr(score, name) for score in group])
+            for name in ("rmse", "nll")
+        }
+    pairs = [score for score in scores if isinstance(score, KnowledgeScore)]
+    for key, group in _grouped(pairs, lambda score: (score.set, score.engine, score.fraction)):
+        by_engine = knowledge.setdefault(key[0], {}).setdefault(key[1], {})
+        by_engine[f"{key[2]:.0%}"] = knowledge_row(group)
+    splits = len({score.split for score in scores})
+    return {"splits": splits, "errors": errors, "knowledge": knowledge}
 
 
-def knowledge_summary(records: Sequence[KnowledgeScore]) -> list[dict[str, Any]]:
-    """One row a set, engine and share of rows: errors without and with knowledge, and paired
-    differences."""
-    rows = []
-    kinds = dict.fromkeys((record.set, record.engine, record.fraction) for record in records)
-    for kind in kinds:
-        off, on = (
-            {
-                record.split: record
-                for record in records
-                if (record.set, record.engine, record.fraction, record.knowledge) == (*kind, known)
-            }
-            for known in (False, True)
-        )
-        row: dict[str, Any] = dict(zip(("set", "engine", "fraction"), kind, strict=True))
-        for error in ("rmse", "nll"):
-            without, with_it = ([getattr(part[k], error) for k in off] for part in (off, on))
-            row[f"{error}_off"], row[f"{error}_on"] = np.mean(without), np.mean(with_it)
-            row[f"{error}_change"] = Mean.of(list(np.subtract(with_it, without)))
-        for field in ("stored_draws_violating", "acceptance"):
-            row[field] = float(np.mean([getattr(record, field) for record in on.values()]))
-        row["violating_off"] = float(np.mean([one.stored_draws_violating for one in off.values()]))
-        rows.append(row)
-    return rows
+def _grouped(scores: Sequence[Any], key: Callable[[Any], tuple]) -> list[tuple[tuple, list]]:
+    """Scores with the same key, one list per key, in the order in which the keys appear."""
+    groups: dict[tuple, list] = {}
+    for score in scores:
+        groups.setdefault(key(score), []).append(score)
+    return list(groups.items())
 
 
-def as_records(scores: Sequence[Score | KnowledgeScore]) -> list[dict[str, Any]]:
-    """Plain records for a file."""
-    return [asdict(score) for score in scores]
+def knowledge_row(scores: Sequence[KnowledgeScore]) -> dict[str, Any]:
+    """Errors of one set, engine and fraction without and with knowledge, and paired differences."""
+    off, on = (
+        {score.split: score for score in scores if score.knowledge is known}
+        for known in (False, True)
+    )
+    row: dict[str, Any] = {}
+    for error in ("rmse", "nll"):
+        without, with_it = ([getattr(part[split], error) for split in off] for part in (off, on))
+        row[f"{error}_off"], row[f"{error}_on"] = float(np.mean(without)), float(np.mean(with_it))
+        row[f"{error}_change"] = mean_and_error(list(np.subtract(with_it, without)))
+    row["violating_off"] = _mean(off, "stored_draws_violating")
+    for field in ("stored_draws_violating", "acceptance"):
+        row[field] = _mean(on, field)
+    return row
+
+
+def _mean(scores: dict[int, KnowledgeScore], field: str) -> float:
+    return float(np.mean([getattr(score, field) for score in scores.values()]))

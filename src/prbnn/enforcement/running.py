@@ -1,0 +1,79 @@
+"""Running means of what steps measure of each rule: what every law of pressure reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.enforcement.measure import Measured
+from prbnn.enforcement.strength_table import PROBABILITY, StrengthTable
+
+# how many steps the means remember: of f and its depth, and of variances and fractions
+MEMORY = 50
+LONG_MEMORY = 200
+# of samplers, which draw few functions per step: all means, in blocks of steps
+BLOCKS_REMEMBERED = 4
+
+
+class Running(NamedTuple):
+    """Means over the last steps, one entry per rule.
+
+    - `step`: how many steps were taken in
+    - `f`, `variance`: of f, or of the strict verdict where a probability is bounded
+    - `broken`: the fraction of functions that break the rule (of points, for ``of="points"``)
+    - `depth`: how far outside the rule functions are
+    """
+
+    step: Float[Array, ""]
+    f: Float[Array, " rules"]
+    variance: Float[Array, " rules"]
+    broken: Float[Array, " rules"]
+    depth: Float[Array, " rules"]
+
+
+def no_steps(rules: int) -> Running:
+    """Before the first step."""
+    zeros = jnp.zeros(rules)
+    return Running(jnp.zeros(()), zeros, zeros, zeros, zeros)
+
+
+def memory_of(block: int) -> tuple[int, int]:
+    """How many steps the quick and the slow means remember, where pressure is held for ``block``."""
+    if block == 1:
+        return MEMORY, LONG_MEMORY
+    return BLOCKS_REMEMBERED * block, BLOCKS_REMEMBERED * block
+
+
+def follow(table: StrengthTable, running: Running, measured: Measured, block: int) -> Running:
+    """Take in what a step measured of its functions (leading axis of ``measured``)."""
+    step = running.step + 1
+    memory, long_memory = memory_of(block)
+    quick, slow = jnp.maximum(1 / step, 1 / memory), jnp.maximum(1 / step, 1 / long_memory)
+    variance = _variance(table, running, measured, block)
+    return Running(
+        step=step,
+        f=running.f + quick * (jnp.mean(measured.f, axis=0) - running.f),
+        variance=running.variance + slow * (variance - running.variance),
+        broken=running.broken + slow * (jnp.mean(measured.broken, axis=0) - running.broken),
+        depth=running.depth + quick * (jnp.mean(measured.depth, axis=0) - running.depth),
+    )
+
+
+def _variance(
+    table: StrengthTable, running: Running, measured: Measured, block: int
+) -> Float[Array, " rules"]:
+    """Over functions, of what a dual's gap is made of: f, or the strict verdict."""
+    strict = table.of_kind(*PROBABILITY)
+    found = jnp.where(strict, measured.broken, measured.f)
+    if block == 1:
+        return jnp.var(found, axis=0)
+    # few chains, many steps: spread around the running mean
+    return jnp.mean((found - jnp.where(strict, running.broken, running.f)) ** 2, axis=0)
+
+
+def gap(table: StrengthTable, running: Running) -> Float[Array, " rules"]:
+    """How far the bounded mean is above its bound; of a probable rule, the strict frequency's."""
+    strict = table.of_kind(*PROBABILITY)
+    return jnp.where(strict, -running.broken, running.f) - table.bound

@@ -1,0 +1,142 @@
+"""Which draws of a fit are stored: those that obey the hard rules, and what is said if too few do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from prbnn.assessment.knowledge_report import KnowledgeReport, knowledge_report, meets
+from prbnn.fitting.result import Proof, Result, Solution
+from prbnn.model.construction.built import built_in
+from prbnn.posterior.draws import Check, Posterior
+from prbnn.rules.base import Rule
+from prbnn.rules.strengths import Kind
+
+LEAST_ACCEPTANCE = 0.02
+# factor by which more draws are evaluated than the acceptance says are needed
+SPARE = 1.2
+
+
+class Stored(NamedTuple):
+    """The draws that an estimator stores, and what is known of them.
+
+    - `posterior`: the stored draws
+    - `acceptance`: fraction of raw draws that obey every hard rule
+    - `result`: how the fit ended, checks of the draws included
+    - `report`: the table of the rules
+    """
+
+    posterior: Posterior
+    acceptance: float
+    result: Result
+    report: KnowledgeReport
+
+
+def stored_draws(solution: Solution, wanted: int) -> Stored:
+    """Up to ``wanted`` draws that obey every hard rule: the proved ones, or those that pass the check."""
+    # a stated tolerance is on the mean violation; without one, every draw must obey
+    raw = solution.posterior
+    met = built_in(raw.network)
+    places = [
+        place
+        for place, rule in enumerate(solution.rules)
+        if rule.strength.kind == Kind.HARD and rule.label not in met
+    ]
+    hard = [solution.rules[place] for place in places]
+    check = raw.check(solution.rules)
+    if solution.proof is None:
+        obeying, acceptance = raw.condition(hard, checked=check.of(places))
+        posterior, result = _accepted(solution, obeying, acceptance, hard, wanted)
+    else:
+        acceptance = solution.proof.acceptance
+        posterior, result = _proved(solution, solution.proof, wanted)
+    result = result or _missed_when_checked(solution, check)
+    if solution.result.status == "interrupted" and result is not None:
+        # the interruption explains what was missed
+        message = f"{solution.result.message}; {result.message}"
+        result = replace(solution.result, message=message, rules=result.rules)
+    result = result or solution.result
+    report = knowledge_report(
+        solution.rules,
+        solution,
+        check,
+        posterior,
+        check if len(posterior) == len(raw) and not hard else posterior.check(solution.rules),
+        acceptance,
+        result,
+    )
+    return Stored(posterior, acceptance, result, report)
+
+
+def _accepted(
+    solution: Solution, obeying: Posterior, acceptance: float, rules: list[Rule], wanted: int
+) -> tuple[Posterior, Result | None]:
+    """``obeying`` draws, joined by further ones until ``wanted`` obey ``rules``.
+
+    The result is not None where the acceptance is too low for that.
+    """
+    if acceptance < LEAST_ACCEPTANCE:
+        message = (
+            f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
+            "steps, or loosen the rules that the report shows broken most"
+        )
+        often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
+        names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
+        names = tuple(dict.fromkeys((*solution.result.rules, *names)))
+        return (obeying if len(obeying) else solution.posterior), Result(
+            "acceptance too low", message, names
+        )
+    if not solution.fitted.endless:
+        few = min(wanted, len(obeying))
+        return obeying.take(np.arange(few) * len(obeying) // few), None
+    batch = len(solution.posterior)
+    # twice what the acceptance suggests is more than chance can use up
+    rounds = 2 + int(2 * wanted / (batch * acceptance))
+    for number in range(1, rounds):
+        if len(obeying) >= wanted:
+            break
+        fresh = solution.more(batch, number)
+        start = 0
+        while start < batch and len(obeying) < wanted:
+            # checking a draw takes longer than drawing it: no more than are likely to be needed
+            end = start + int(SPARE * (wanted - len(obeying)) / acceptance) + 1
+            obeying = obeying.joined(
+                fresh.take(np.arange(start, min(end, batch))).condition(rules)[0]
+            )
+            start = end
+    return obeying.take(np.arange(min(wanted, len(obeying)))), None
+
+
+def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, Result | None]:
+    """The proved draws, or the raw ones if none is; a result where fewer than ``wanted`` are proved."""
+    if proof.complete:
+        return proof.posterior, None
+    names = tuple(rule.label for rule in solution.rules if rule.strength.kind == Kind.HARD)
+    message = (
+        f"{len(proof.posterior)} of {wanted} draws proved to obey {' and '.join(map(repr, names))} "
+        "before the time for proofs ended; give more (prove=600), more steps, or a margin"
+    )
+    stored = proof.posterior if len(proof.posterior) else solution.posterior
+    return stored, Result("budget spent", message, names)
+
+
+def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
+    """A result that names the rules that the dense check finds unmet; None where training was right.
+
+    Training evaluates a rule on a block of points at a time, so the dense ``check`` decides.
+    """
+    units = solution.posterior.bind(solution.rules, 8).units
+    missed = tuple(
+        rule.label
+        for place, rule in enumerate(solution.rules)
+        if not meets(rule, units[place], check, place)
+    )
+    if not missed:
+        named = [rule for rule in solution.rules if rule.label in solution.result.rules]
+        averages = named and all(rule.strength.kind != Kind.HARD for rule in named)
+        return Result("converged") if averages else None
+    names = " and ".join(map(repr, missed))
+    message = f"{names} not met when checked densely; give more steps or points"
+    return Result("budget spent", message, missed)

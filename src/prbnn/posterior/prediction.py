@@ -1,0 +1,149 @@
+"""Predicting with draws: values, densities and quantiles, and inputs that cannot be predicted at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+from scipy.special import logsumexp
+
+from prbnn.data.columns import Columns
+from prbnn.data.scaling import Scaling
+from prbnn.errors import DataError
+from prbnn.model.likelihoods import Likelihood
+from prbnn.posterior.chunks import CHUNK_DRAWS, CHUNK_ROWS, DrawnModel, by_draw, padded
+
+# inputs in network units: their squares, and sums of some with large weights, still fit into float32
+LARGEST_INPUT = 1e18
+# halvings of the interval in which a quantile is searched
+BISECTIONS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Moments of the prediction, one row per input and one column per output, in the user's units.
+
+    `epistemic` is the standard deviation of the drawn functions, `aleatoric` that of the noise.
+    """
+
+    mean: np.ndarray
+    epistemic: np.ndarray
+    aleatoric: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        """Standard deviation of a new observation."""
+        return np.sqrt(self.epistemic**2 + self.aleatoric**2)
+
+
+def values_of(
+    model: DrawnModel, vectors: np.ndarray, inputs: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """Mean and noise of every draw (network units) on padded blocks of rows, and how many rows count."""
+    groups = list(padded(vectors, CHUNK_DRAWS))
+    for block, rows in padded(inputs, CHUNK_ROWS):
+        parts = [
+            [np.asarray(part)[:keep] for part in _values(model, draws, block)]
+            for draws, keep in groups
+        ]
+        mean, noise = (np.concatenate(piece) for piece in zip(*parts, strict=True))
+        yield mean, noise, rows
+
+
+@eqx.filter_jit
+def _values(model: DrawnModel, draws: Array, x: Array) -> tuple[Array, Array]:
+    def one(vector: Array) -> tuple[Array, Array]:
+        network, own = model.parts(vector)
+        return model.likelihood.split(own, jax.vmap(network)(x))
+
+    return jax.vmap(one)(draws)
+
+
+def log_densities(
+    model: DrawnModel, vectors: np.ndarray, inputs: np.ndarray, targets: np.ndarray
+) -> np.ndarray:
+    """log of the mean over draws of p(target | input, draw), one number per row, in network units."""
+    largest = float(np.finfo(np.float32).max)
+    targets = np.clip(targets, -largest, largest)
+    parts = []
+    for (block, rows), (wanted, _) in zip(
+        padded(inputs, CHUNK_ROWS), padded(targets, CHUNK_ROWS), strict=True
+    ):
+        found = by_draw(lambda draws, x=block, y=wanted: _densities(model, draws, x, y), vectors)
+        density = found.astype(np.float64)
+        # a target too far away for float32 has no density
+        density = np.where(np.isnan(density), -np.inf, density)
+        parts.append((logsumexp(density, axis=0) - np.log(len(density)))[:rows])
+    return np.concatenate(parts)
+
+
+@eqx.filter_jit
+def _densities(model: DrawnModel, draws: Array, x: Array, y: Array) -> Array:
+    def one(vector: Array) -> Array:
+        network, own = model.parts(vector)
+        values = jax.vmap(network)(x)
+        return jax.vmap(lambda v, t: model.likelihood.log_density(own, v, t))(values, y)
+
+    return jax.vmap(one)(draws)
+
+
+def mixture_quantiles(
+    likelihood: Likelihood, mean: np.ndarray, scale: np.ndarray, levels: np.ndarray
+) -> np.ndarray:
+    """Quantiles (levels, rows, outputs) of the mixture of all draws, by bisection of its distribution.
+
+    ``mean`` and ``scale`` are (draws, rows, outputs), in network units.
+    """
+    shape = (len(levels), *mean.shape[1:])
+    # no distribution has more than 1/k^2 beyond k standard deviations (Chebyshev)
+    rarest = min(levels.min(), 1 - levels.max())
+    reach = max(9.0, rarest**-0.5) * likelihood.deviation(mean, scale)
+    low = np.broadcast_to(np.min(mean - reach, axis=0), shape)
+    high = np.broadcast_to(np.max(mean + reach, axis=0), shape)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        probability = np.stack(
+            [np.mean(likelihood.distribution(value, mean, scale), axis=0) for value in middle]
+        )
+        below = probability < levels[:, None, None]
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    middle = (low + high) / 2
+    return middle if likelihood.scales_targets else np.round(middle) + 0.0
+
+
+def network_inputs(x: np.ndarray, columns: Columns, scaling: Scaling) -> np.ndarray:
+    """Rows in network units; raises where float32, in which networks compute, cannot hold them."""
+    with np.errstate(over="ignore"):
+        inputs = scaling.inputs(x)
+    beyond = ~(np.abs(inputs) <= LARGEST_INPUT)
+    if np.any(beyond):
+        row, place = np.argwhere(beyond)[0]
+        raise DataError(
+            f"row {row} (from 0) has {np.asarray(x)[row, place]:g} in column "
+            f"{columns.inputs[place]!r}, and {_seen(columns, place)}; nothing can be computed "
+            f"beyond {LARGEST_INPUT:g} times the scale of a column. Check its unit, or leave the "
+            "row out"
+        )
+    return inputs
+
+
+def overflow_error(row: np.ndarray, number: int, columns: Columns, scaling: Scaling) -> DataError:
+    """The error that a prediction at ``row`` is not finite: names its column that is farthest out.
+
+    ``number`` is the row's, from 0.
+    """
+    place = int(np.argmax(np.abs(scaling.inputs(np.asarray(row)))))
+    return DataError(
+        f"the prediction at row {number} (from 0) is not a finite number: column "
+        f"{columns.inputs[place]!r} is {np.asarray(row)[place]:g}, and "
+        f"{_seen(columns, place)}. Check its unit, or leave the row out"
+    )
+
+
+def _seen(columns: Columns, place: int) -> str:
+    low, high = columns.span(columns.inputs[place])
+    return f"the fit saw {low:g} to {high:g}"

@@ -1,0 +1,1 @@
+"""The UCI study: tables on their standard splits, beside published numbers, and what knowledge adds."""
