@@ -71,9 +71,7 @@ def back(
     positive, negative = jnp.maximum(slopes, 0), jnp.minimum(slopes, 0)
     height = height + positive @ lines.high + negative @ lines.low
     slopes = positive * lines.above + negative * lines.below
-    # one product with weight and bias side by side takes 2/3 of the time of two
-    found = slopes @ jnp.concatenate([weight, bias[:, None]], 1)
-    return found[:, :-1], height + found[:, -1]
+    return slopes @ weight, height + slopes @ bias
 
 
 def top(
