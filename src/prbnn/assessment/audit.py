@@ -40,7 +40,7 @@ class Finding:
     - `by`: by how much, in the user's units; `deviations`: the same in standard deviations of the noise
     - `pairs`: for trends and comparisons, the two rows of each contradiction; `rows` are then those
       that have most of them to answer for, and both where one cannot say which; the worst 100 are kept
-    - `tried`: how many rows or pairs were looked at, None where the data cannot tell; `words` say it
+    - `tried`: how many rows or pairs were compared, None where data cannot tell; `words` is a sentence
     """
 
     rule: str
@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """One finding a rule, and the noise they were judged by, one number an output."""
+    """One finding per rule, and the noise that they assume, one number per output."""
 
     findings: tuple[Finding, ...]
     noise: tuple[float, ...]
@@ -107,13 +107,13 @@ def audit(
 ) -> Audit:
     """Rows of a table that break a rule by more than noise explains; nothing is fitted.
 
-    A rule on values is held against each row in its region: where the truth obeys, a row breaks it by
+    A rule on values is compared with each row in its region: where the truth obeys, a row breaks it by
     more than ``z`` standard deviations of the noise with a chance below ``rate / rows``,
-    ``z = normal quantile(1 - rate / rows)``. Trends and comparisons are held against pairs of rows that
-    agree in the other columns (to a tenth of a standard deviation; what least squares says of that
-    difference is allowed for, twice over), likewise with ``sqrt(2)`` times the noise. Rows count from 0.
+    ``z = normal quantile(1 - rate / rows)``. Trends and comparisons are compared with pairs of rows that
+    agree in the other columns (to 1/10 of a standard deviation; twice the effect of that difference by
+    least squares is allowed for), likewise with ``sqrt(2)`` times the noise. Rows count from 0.
 
-    - ``noise``: its standard deviation, one number or one an output; None estimates it (normal, and the
+    - ``noise``: its standard deviation, one number or one per output; None estimates it (normal, and the
       same everywhere) from the differences of neighbouring rows
 
     >>> import numpy as np
@@ -159,7 +159,7 @@ def audit_of(
 
 
 def audit_of_labels(rules: Sequence[Rule]) -> Audit:
-    """Of classes: rules speak of probabilities, which no single label can break."""
+    """The audit of a classifier: rules are about probabilities, which no single label can break."""
     words = "a label says nothing against a rule on probabilities"
     return Audit(tuple(Finding(rule.label, words=words) for rule in rules), (), "stated")
 
@@ -255,13 +255,13 @@ def _around(
     columns = table.columns
     points, targets = columns.rows[here], columns.targets[here]
     steps = np.diag(often * table.noise)
-    tried = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
+    shifted = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
     (found,) = scores_of_values(
-        [rule], columns, table.scaling, np.tile(points, (len(tried), 1)), np.concatenate(tried)
+        [rule], columns, table.scaling, np.tile(points, (len(shifted), 1)), np.concatenate(shifted)
     )
     if found is None:
         return None, np.zeros(0), np.zeros(0)
-    observed, *others = lowest(found, axis=1).astype(np.float64).reshape(len(tried), -1)
+    observed, *others = lowest(found, axis=1).astype(np.float64).reshape(len(shifted), -1)
     return observed, np.array(others[::2]), np.array(others[1::2])
 
 
@@ -368,7 +368,7 @@ def _situations(
 
 
 def _answerable(pairs: np.ndarray) -> list[int]:
-    """The fewest rows that explain all contradictions, greedily; of one alone, both its rows."""
+    """The fewest rows that explain all contradictions, found greedily; both rows of a single one."""
     left, found = pairs, []
     while len(left):
         rows, counts = np.unique(left, return_counts=True)
@@ -385,10 +385,10 @@ def _floats(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _said(
-    rows: Sequence[int], by: np.ndarray, deviations: np.ndarray, tried: str, least: float
+    rows: Sequence[int], by: np.ndarray, deviations: np.ndarray, compared: str, least: float
 ) -> str:
     if not rows:
-        return f"nothing in {tried} that noise does not explain"
+        return f"nothing in {compared} that noise does not explain"
     verb = "row breaks" if len(rows) == 1 else "rows break"
     listed = ", ".join(
         f"{row} (by {much:.3g}, {far:.1f} sd)" if np.isfinite(much) else f"{row} (no value there)"
@@ -396,6 +396,6 @@ def _said(
     )
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
     return (
-        f"{len(rows)} {verb} it by more than noise explains ({least:.1f} sd, of {tried}): "
+        f"{len(rows)} {verb} it by more than noise explains ({least:.1f} sd, of {compared}): "
         f"row{'s' if len(rows) > 1 else ''} {listed}{more}"
     )

@@ -1,4 +1,4 @@
-"""How the data already stand to the rules, before anything is fitted."""
+"""Whether the data agree with the rules, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Standing:
     """One rule and the rows in its region.
 
     `broken` rows break it; the row numbered `worst` does by the most, `worst_by` in the user's
-    units (infinite where its score is NaN). None where rows alone cannot tell. `words` says it in a
-    line.
+    units (infinite where its score is NaN). None where rows alone cannot tell. `words` is a
+    sentence.
     """
 
     rows: int
@@ -41,7 +41,7 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table as its reader knows it: numbers of its rows, and units of its columns."""
+    """A table with the numbers of its rows and the units of its columns, for messages."""
 
     columns: Columns
     numbers: Sequence[int]
@@ -69,9 +69,9 @@ def standings(
     numbers: Sequence[int] | None = None,
     units: Mapping[str, str] | None = None,
 ) -> tuple[list[Standing | None], list[str]]:
-    """One standing a rule, None for those that do not fit the data; and what is wrong with these.
+    """One standing per rule, None for rules that do not fit the data; and what is wrong with those.
 
-    ``numbers`` are what rows are called, 1, 2, ... if None; ``units`` those of columns.
+    ``numbers`` are the numbers of rows, 1, 2, ... if None; ``units`` those of columns.
 
     >>> from prbnn import AtLeast
     >>> x = np.arange(4.0)[:, None]

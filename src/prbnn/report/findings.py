@@ -105,7 +105,7 @@ def findings_of(subject: Subject) -> Findings:
         if plain is None
         else profile(plain.posterior_, ways[0].values, ways[0].column, intervals=numbers),
         typical=typical_row(columns),
-        predicted=posterior.predict(subject.inputs[subject.judges]).mean,
+        predicted=posterior.predict(subject.inputs[subject.scored_rows]).mean,
         rows_breaking=tuple(
             None if found is None else (int(found[0].sum()), int(found[1].sum()))
             for found in broken
@@ -116,7 +116,7 @@ def findings_of(subject: Subject) -> Findings:
 
 def scores_of(subject: Subject, model: Any) -> RegressionScores | ClassScores:
     """The scores of the subject's model, or of the plain one, on the held-out rows."""
-    rows, truth = subject.inputs[subject.judges], subject.numbers[subject.judges]
+    rows, truth = subject.inputs[subject.scored_rows], subject.numbers[subject.scored_rows]
     posterior = model.posterior_
     if subject.classes is not None:
         return class_scores(posterior.predict(rows).mean, truth)

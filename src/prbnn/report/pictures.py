@@ -85,7 +85,7 @@ def _fit(subject: Subject, findings: Findings, output: int) -> tuple[Picture, ..
         observed = Picture(
             f"observed{end}",
             f"{name}: observed against predicted",
-            f"One dot per {subject.judged_on} row. On the dashed line the mean prediction is exact.",
+            f"One dot per {subject.scored_on} row. On the dashed line the mean prediction is exact.",
             plots.observed_and_predicted(subject, findings.predicted, output),
             (plots.HELD_OUT if np.any(subject.held_out) else plots.TRAINING,),
             wide=True,

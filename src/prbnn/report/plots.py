@@ -241,7 +241,7 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
 def observed_and_predicted(subject: Subject, predicted: np.ndarray, output: int) -> Any:
     """Observed values of the held-out rows against their mean predictions."""
     figure, axis = blank(HALF)
-    observed = subject.numbers[subject.judges, output]
+    observed = subject.numbers[subject.scored_rows, output]
     chosen = np.random.default_rng(0).permutation(len(observed))[:MOST_DOTS]
     ends = [float(f(np.concatenate([observed, predicted[:, output]]))) for f in (np.min, np.max)]
     axis.plot(ends, ends, color=colour("muted"), linewidth=0.8, linestyle=DASHES)

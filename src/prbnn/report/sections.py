@@ -182,9 +182,9 @@ def training(subject: Subject, drawn: Pictures) -> str:
 
 def _on_rows(subject: Subject) -> str:
     text = f"On {scored_rows(subject)}"
-    if len(subject.judges) == MOST_ROWS:
+    if len(subject.scored_rows) == MOST_ROWS:
         text += f", {MOST_ROWS:,} chosen at random"
-    if subject.judged_on == "training":
+    if subject.scored_on == "training":
         text += ", since none were held out: the numbers are too optimistic"
     return f"{text}. "
 

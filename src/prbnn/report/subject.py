@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model, the plain network beside it, and the rows that judge both."""
+"""What a report is about: a fitted model, the plain network beside it, and the rows that score both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule, named
 from prbnn.rules.statements import Curvature, Slope
 
-# more rows than this say nothing new about a model, and take long to judge
+# more rows than this say nothing new about a model, and take long to score
 MOST_ROWS = 10_000
 
 
@@ -25,7 +25,7 @@ class Subject:
     """A model to report on, and the table it was made from, in the user's units.
 
     - `model`: fitted regressor or classifier; `plain`: the same without knowledge, or None
-    - `held_out`: one truth value a row: not used for training
+    - `held_out`: one truth value per row: whether it was held out of training
     - `units`: of inputs and outputs by name; `command`: what makes this report again
     - `notes`: how the table was read, which rows were dropped; `rows`: their numbers in the file,
       from 1 on and one by one if None
@@ -36,7 +36,7 @@ class Subject:
     >>> y = x.ravel() + 0.1 * np.sin(40 * x.ravel())
     >>> model = PRBNNRegressor(MLP((4,)), noise=0.1, tempering=0.2, draws=20, random_state=0)
     >>> subject = Subject(model.fit(x, y), None, x, y, np.zeros(40, bool), "A line")
-    >>> subject.column_names, subject.judged_on
+    >>> subject.column_names, subject.scored_on
     (('x',), 'training')
     """
 
@@ -127,8 +127,8 @@ class Subject:
         return (np.asarray(self.targets)[:, None] == labels).astype(float)
 
     @cached_property
-    def judges(self) -> np.ndarray:
-        """Positions of the rows that judge: held out ones, or all where none are."""
+    def scored_rows(self) -> np.ndarray:
+        """Positions of the rows that models are scored on: held-out rows, or all where none are."""
         places = np.flatnonzero(self.held_out)
         return _at_most(places if len(places) else np.arange(len(self.inputs)))
 
@@ -138,8 +138,8 @@ class Subject:
         return _at_most(np.arange(len(self.inputs)))
 
     @property
-    def judged_on(self) -> str:
-        """Which rows judge, in words."""
+    def scored_on(self) -> str:
+        """Which rows the models are scored on, in words."""
         return "held-out" if np.any(self.held_out) else "training"
 
     @property

@@ -59,7 +59,7 @@ def verdict(subject: Subject, findings: Findings) -> list[Remark]:
         remarks += [_bands(subject, findings.scores, k) for k in outputs]
     else:
         remarks.append(_probabilities(findings.scores))
-    if subject.judged_on == "training":
+    if subject.scored_on == "training":
         remarks.append(
             Remark(
                 "caution",
@@ -151,7 +151,7 @@ def _rules_tile(subject: Subject) -> Tile:
 
 def scored_rows(subject: Subject) -> str:
     """How many rows the scores are of, and which: '30 held-out rows'."""
-    return counted(len(subject.judges), f"{subject.judged_on} row")
+    return counted(len(subject.scored_rows), f"{subject.scored_on} row")
 
 
 def of_output(subject: Subject, output: int) -> str:
@@ -300,7 +300,7 @@ def _bands(subject: Subject, scores: RegressionScores, output: int) -> Remark:
     low, high = expected_range(HEADLINE_LEVEL, rows, 0.99)
     band = f"{percent(HEADLINE_LEVEL)} band{of_output(subject, output)}"
     text = (
-        f"The {band} holds {number(round(inside * rows))} of {rows:,} {subject.judged_on} rows "
+        f"The {band} holds {number(round(inside * rows))} of {rows:,} {subject.scored_on} rows "
         f"({percent(inside)})"
     )
     if low <= inside <= high:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from prbnn import DataError
-from prbnn_studies.commands.shared import Files, screen
+from prbnn_studies.commands.shared import Files, obedience_table, screen
 from prbnn_studies.landing import study as landing
 from prbnn_studies.landing.sources import SOURCES, Source
 from prbnn_studies.tables.grid import Grid
@@ -105,16 +105,9 @@ def _in_units(source: Source, pair: Pair) -> str:
 
 def rules_table(pair: Pair) -> Grid:
     """Violations of every rule on the test flights."""
-    rows = [
-        (
-            plain.rule,
-            f"{plain.violations_of_mean} -> {known.violations_of_mean}",
-            f"{plain.share_of_draws_violating:.1%} -> {known.share_of_draws_violating:.1%}",
-        )
-        for plain, known in zip(*(outcome.rules for outcome in pair), strict=True)
-    ]
     headings = ("rule", "steps at which the mean breaks it", "drawn trajectories that break it")
-    return Grid(headings, rows, "Rules on test flights, without -> with knowledge")
+    title = "Rules on test flights, without -> with knowledge"
+    return obedience_table(pair, headings, title)
 
 
 def _warnings(rates: landing.AlarmRates) -> str:

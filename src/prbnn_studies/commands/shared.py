@@ -13,6 +13,7 @@ from prbnn.runs.names import COMMAS, parse_names
 from prbnn.runs.records import write_record as write_json
 from prbnn.system.terminal import Screen
 from prbnn_studies.records import write_record
+from prbnn_studies.tables.grid import Grid
 
 Json = Annotated[
     Path | None, typer.Option("--json", help="Write one entry per fit and table to this file.")
@@ -64,3 +65,17 @@ def chosen(text: str, allowed: Sequence[str], option: str) -> list[str]:
             f"{option} takes names of {', '.join(allowed)}, {COMMAS}; got {text!r}"
         )
     return names
+
+
+def obedience_table(pair: Sequence[Any], headings: tuple[str, str, str], title: str) -> Grid:
+    """Violations of every rule, without -> with knowledge.
+
+    ``pair`` holds two outcomes whose ``rules`` are in the same order.
+    """
+    rows = []
+    for plain, known in zip(*(outcome.rules for outcome in pair), strict=True):
+        of = f" of {plain.points:,}" if hasattr(plain, "points") else ""
+        mean = f"{plain.violations_of_mean} -> {known.violations_of_mean}{of}"
+        drawn = f"{plain.share_of_draws_violating:.1%} -> {known.share_of_draws_violating:.1%}"
+        rows.append((plain.rule, mean, drawn))
+    return Grid(headings, rows, title)

@@ -9,7 +9,7 @@ import typer
 from prbnn import DataError, InfeasibleError
 from prbnn.system.exits import BAD_INPUT, INFEASIBLE
 from prbnn.system.terminal import echo
-from prbnn_studies.commands.shared import Files, screen
+from prbnn_studies.commands.shared import Files, obedience_table, screen
 from prbnn_studies.solar import sources
 from prbnn_studies.solar import study as solar
 from prbnn_studies.tables.grid import Grid
@@ -78,16 +78,8 @@ def error_table(source: sources.Source, pair: Pair) -> Grid:
 
 def rules_table(pair: Pair) -> Grid:
     """Violations of every rule in its region."""
-    rows = [
-        (
-            plain.rule,
-            f"{plain.violations_of_mean} -> {known.violations_of_mean} of {plain.points:,}",
-            f"{plain.share_of_draws_violating:.1%} -> {known.share_of_draws_violating:.1%}",
-        )
-        for plain, known in zip(*(outcome.rules for outcome in pair), strict=True)
-    ]
     headings = ("rule", "points where the mean breaks it", "stored draws that break it")
-    return Grid(headings, rows, "Rules, BNN -> PR-BNN")
+    return obedience_table(pair, headings, "Rules, BNN -> PR-BNN")
 
 
 def _ended(pair: Pair) -> str:

@@ -52,8 +52,8 @@ def known(score: Any) -> Any:
 def trainable(score: Array) -> Array:
     """Scores as training counts them: finite, with no slope where they have no finite value.
 
-    NaN and -inf count as `UNDEFINED` units below 0 (infinity as so many above). No slope leads out of a
-    place where a formula has no value, so pressure comes from places beside it, where it has one.
+    NaN and -inf count as `UNDEFINED` units below 0, infinity as `UNDEFINED` units above. A formula has no
+    slope where it has no value, so pressure comes from points beside it, where it has one.
 
     >>> trainable(jnp.array([-3.0, jnp.nan, -jnp.inf])).tolist()
     [-3.0, -1.0, -1.0]
