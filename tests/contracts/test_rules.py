@@ -42,11 +42,12 @@ from prbnn import (
 )
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling, ScalingKind, scaling_of
-from prbnn.enforcement.measure import CHECK_TOLERANCE, Measured, measure
+from prbnn.enforcement.measure import Measured, measure
 from prbnn.rules.along_time import Along
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.binding import BoundKnowledge, Group, bind_all
 from prbnn.rules.scoring.drawn import Drawn, frame_of
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn.rules.strengths import Hard, OnAverage, Probable, Soft
 
 POINTS = 64

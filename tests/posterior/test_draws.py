@@ -12,11 +12,11 @@ from tests.compiling import compilations
 from prbnn import MLP, AtLeast, AtMost, Gaussian, Increasing
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.model.weights import flatten
 from prbnn.posterior.checks import CHECK_POINTS
 from prbnn.posterior.chunks import CHUNK_ROWS
 from prbnn.posterior.draws import Posterior
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 
 DRAWS = 90
 ROUNDING = 2e-5  # float32, in standard deviations of an output

@@ -13,7 +13,6 @@ from jaxtyping import Array
 
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.inference.problem import inside_of
 from prbnn.model.construction.builder import ends_of, output_of
 from prbnn.posterior.chunks import CHUNK_DRAWS, DrawnModel, by_draw
@@ -21,7 +20,7 @@ from prbnn.rules.base import Rule
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.families import each_rule
-from prbnn.rules.scoring.obedience import breaks, known, lowest
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, known, lowest
 from prbnn.rules.strengths import Kind
 
 # points at which a rule over one input is checked; twice as many over several, fewer sequences
@@ -49,7 +48,7 @@ class Check:
 
     @staticmethod
     def none(draws: int) -> Check:
-        """Of no rules."""
+        """A check of zero rules."""
         return Check(*np.zeros((4, draws, 0)))
 
     def of(self, places: Sequence[int]) -> Check:

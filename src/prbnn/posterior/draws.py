@@ -10,7 +10,6 @@ import numpy as np
 
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import DataError
 from prbnn.model.construction.built import built_in
 from prbnn.model.construction.limits import held
@@ -29,7 +28,7 @@ from prbnn.posterior.prediction import (
 from prbnn.rules.base import Rule
 from prbnn.rules.regions import sample
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
-from prbnn.rules.scoring.obedience import breaks
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
 from prbnn.system.process import computing
 
 # over several inputs no set of points is dense: draws that obey are checked at this many further sets
@@ -270,7 +269,7 @@ class Posterior:
         return checks.chance_below(self.model, self.vectors, knowledge)
 
     def points_for_mean(self, points: int, *, built: bool = False) -> int:
-        """At how many points the mean is checked, where ``points`` are asked for.
+        """At how many points the mean is checked, where ``points`` are requested.
 
         Every draw is evaluated at once, so sequences are fewer. A mean of functions that obey a limit or
         a shape obeys it: ``built`` rules need fewer still.
