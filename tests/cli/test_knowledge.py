@@ -235,7 +235,7 @@ def test_a_soft_clash_is_a_note() -> None:
         ("{name: a, at_least: 0, where: {snu: 1}}", "no column 'snu'; did you mean 'sun'?"),
         ("{name: a, at_least: 2 * snu}", "did you mean 'sun'?"),
         ("{name: a, at_least: 0, of: powr}", "did you mean 'power'?"),
-        ("{name: a, falls: power}", "the rule speaks of time, and these outputs have no steps"),
+        ("{name: a, falls: power}", "a rule along time needs a sequence model with steps ahead"),
         ("{name: a, between: [1, 0]}", "lower is above upper"),
     ],
 )

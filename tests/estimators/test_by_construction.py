@@ -91,7 +91,7 @@ def test_dropout_never_switches_inputs_off() -> None:
 
 
 def test_laplace_needs_one_last_layer() -> None:
-    with pytest.raises(KnowledgeError, match="'laplace' speaks of one last layer"):
+    with pytest.raises(KnowledgeError, match="'laplace' needs one shared last layer"):
         fit(
             MLP((4,)),
             X,

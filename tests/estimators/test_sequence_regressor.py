@@ -387,7 +387,7 @@ def test_mistakes_in_rules_are_told_before_training(known: Walks) -> None:
 
 
 def test_rules_along_time_need_steps_ahead(known: Walks) -> None:
-    with pytest.raises(KnowledgeError, match="these outputs have no steps"):
+    with pytest.raises(KnowledgeError, match="needs a sequence model with steps ahead"):
         small([Rises("end")], outputs=("end",), static=None).fit(known.x, known.whole[:, -1, :1])
 
 

@@ -465,16 +465,18 @@ def test_other_numbers_and_other_data_compile_nothing_anew(first: Rule, second: 
 # --- refused -----------------------------------------------------------------------------------
 
 TOO_LONG = {
-    "falls": (Falls("altitude", lag=4), 4),
-    "rises": (Rises("altitude", lag=5, observed=True), 5),
-    "rate": (RateBetween("altitude", 0, 1, lag=7), 7),
+    "falls": (Falls("altitude", lag=4), 4, 3),
+    "rises": (Rises("altitude", lag=5, observed=True), 5, 4),
+    "rate": (RateBetween("altitude", 0, 1, lag=7), 7, 3),
 }
 
 
-@pytest.mark.parametrize(("rule", "lag"), TOO_LONG.values(), ids=TOO_LONG)
-def test_a_lag_that_leaves_no_pair_of_steps_is_refused(rule: Rule, lag: int) -> None:
+@pytest.mark.parametrize(("rule", "lag", "longest"), TOO_LONG.values(), ids=TOO_LONG)
+def test_a_lag_that_leaves_no_pair_of_steps_is_refused(rule: Rule, lag: int, longest: int) -> None:
     message = refusal(lambda: bound(rule))
-    assert message == f"rule {rule.label!r}: lag={lag} is too long for 4 step(s) ahead"
+    assert message == (
+        f"rule {rule.label!r}: lag={lag} is too long for 4 step(s) ahead; use lag <= {longest}"
+    )
 
 
 @pytest.mark.parametrize("lag", [0, -1, 1.5, "2", True, None])
@@ -541,7 +543,9 @@ def test_steps_have_no_meaning_where_data_are_no_sequences(rule: Rule, at: Any) 
     message = refusal(
         lambda: bind_all([replace(rule, at=at)], plain, scaling_of(rows, rows), POINTS)
     )
-    assert f"at={at!r} speaks of steps ahead, and these data are no sequences" in message
+    assert (
+        f"at={at!r} selects steps of a sequence, but the data are a table; leave at= out" in message
+    )
 
 
 @pytest.mark.parametrize("sequences", [True, False])
@@ -553,7 +557,8 @@ def test_rules_along_time_need_steps(sequences: bool) -> None:
     for rule in (Falls("altitude"), Continues("altitude", within=1)):
         message = refusal(lambda rule=rule: bind_all([rule], columns, scaling, POINTS))
         assert message == (
-            f"rule {rule.label!r}: the rule speaks of time, and these outputs have no steps"
+            f"rule {rule.label!r}: a rule along time needs a sequence model with steps ahead; use "
+            "PRBNNSequenceRegressor with targets of several steps, or remove the rule"
         )
 
 

@@ -1,1 +1,1 @@
-"""What is fitted: networks, priors, likelihoods and scaling."""
+"""What is fitted: networks, priors and likelihoods; rules by construction."""

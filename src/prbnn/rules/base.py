@@ -34,7 +34,7 @@ class Rule:
     - `where`: ranges of columns, e.g. ``{"x": (0, 1)}``; None is wherever the data are
     - `at`: for sequences, the steps ahead that the rule is about: "first", "last", a number or several;
       None is every one
-    - `margin`: how far inside its limit the rule is asked to stay while training
+    - `margin`: how far inside its limit the rule must stay while training
     """
 
     # whether `of` may name an output; False where the rule names what it is about otherwise

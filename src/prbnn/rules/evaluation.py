@@ -13,7 +13,7 @@ from prbnn.rules.statements import Changes, Negated
 
 
 class NamedRows(np.ndarray):
-    """NamedRows of inputs whose columns also answer to their names: ``x["age"]``."""
+    """Rows of inputs whose columns can be read by name: ``x["age"]``."""
 
     names: tuple[str, ...]
 

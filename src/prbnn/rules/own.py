@@ -113,7 +113,7 @@ class Combined(Rule):
         return tuple(stated for part in self.parts for stated in part.statements(columns))
 
     def sampling(self, columns: Columns) -> Sampling:
-        """The first part that sweeps a column decides which one; steps are the longest asked for."""
+        """The first part that sweeps a column decides which one; steps are the longest of all parts."""
         parts = [rule.sampling(columns) for rule in self.parts]
         place = next((part.region for part in parts if part.region), ())
         swept = {part.column for part in parts} - {None}

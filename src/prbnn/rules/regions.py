@@ -29,7 +29,7 @@ class Sweep:
 
     @staticmethod
     def of(ranges: Mapping[str, Any], full: bool = False) -> Sweep:
-        """Read ``{"column": (low, high)}``; a single number stands for a column held there."""
+        """Read ``{"column": (low, high)}``; a single number holds the column at that value."""
         read = []
         for column, value in ranges.items():
             try:
@@ -59,10 +59,10 @@ class Sweep:
 
 
 def Box(ranges: Mapping[str, float | Sequence[float]] | None = None, **named) -> Sweep:  # noqa: N802
-    """The full product of all columns' ranges: named ones as given, the others as columns.
+    """The product of all columns' ranges: named ones as given, the others over their observed ranges.
 
     A plain mapping after ``where=`` sweeps only the columns it names and takes the others from
-    training rows; a box over many columns is nearly all empty space, so ask for it on purpose.
+    training rows; a box over many columns is nearly all empty space, so use it only where that is meant.
 
     >>> Box(x=(0, 1), load=(0, 5))
     Box(x=(0, 1), load=(0, 5))

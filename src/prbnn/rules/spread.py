@@ -23,7 +23,7 @@ def only_output(names: tuple[str, ...]) -> str:
 
 
 def formula_of(of: Subject, columns: Columns) -> Expression | Any:
-    """What stands after ``of=``: text as an expression in outputs and columns, a callable as it is."""
+    """The value of ``of=``: text as an expression in outputs and columns, a callable as it is."""
     if not isinstance(of, str):
         if not callable(of):
             raise KnowledgeError(
@@ -50,7 +50,7 @@ def formula_of(of: Subject, columns: Columns) -> Expression | Any:
 
 
 def spread_of(of: Subject, columns: Columns) -> float:
-    """Standard deviation over the training rows of what stands after ``of=``; 1 where it is constant.
+    """Standard deviation over the training rows of the value of ``of=``; 1 where it is constant.
 
     Rows where it has no finite value are left out. It raises where it cannot be evaluated.
     """

@@ -239,7 +239,7 @@ class Stating(Protocol):
 
     @property
     def margin(self) -> float:
-        """How far inside its limit it is asked to stay while training."""
+        """How far inside its limit it must stay while training."""
         ...
 
     @property

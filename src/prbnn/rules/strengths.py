@@ -114,8 +114,8 @@ class Probable:
             )
         if self.of not in ("functions", "points"):
             raise KnowledgeError(
-                f"probably(of=...) is 'functions' or 'points', got {self.of!r}: 'functions' asks "
-                "that whole drawn functions obey, 'points' counts points and functions together"
+                f"probably(of=...) is 'functions' or 'points', got {self.of!r}: 'functions' "
+                "requires whole drawn functions to obey, 'points' counts points and functions together"
             )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether a formula rises or falls with a column, told from its parts: a proof, not a sample.
+"""Whether a formula rises or falls with a column, derived from its parts: a proof, not a sample.
 
 The formula is walked with directions in place of numbers. Sums, minima and maxima of rising parts
 rise, rising functions keep a direction, a negative factor turns it around; whatever is not listed is

@@ -76,7 +76,7 @@ def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
         raise _refused(
             rule,
             f"of {type(likelihood).__name__} only trends can be built, since the network's output is "
-            f"not what the rule speaks of; {INSTEAD}",
+            f"not the quantity that the rule bounds; {INSTEAD}",
         )
 
 
@@ -106,7 +106,7 @@ def _is_curved(stated: Statement) -> bool:
 
 
 def output_of(rule: Rule, columns: Columns) -> int:
-    """Position of the output a rule speaks of."""
+    """Position of the output that a rule is about."""
     if rule.of is None and len(columns.outputs) > 1:
         raise _refused(
             rule,

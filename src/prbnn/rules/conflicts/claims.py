@@ -61,7 +61,7 @@ class Claim:
 
 
 def claims_of(rule: Rule, columns: Columns) -> list[Claim]:
-    """What a rule claims; nothing for comparisons and scores, which speak of a whole function."""
+    """What a rule claims; nothing for comparisons and scores, which concern a whole function."""
     with naming(rule):
         return [
             claim
@@ -148,7 +148,7 @@ def gaps(unions: Sequence[np.ndarray]) -> np.ndarray:
     for union in unions[1:]:
         common = meet(common, union)
     lower, upper = common[..., 0], common[..., 1]
-    # two ends at the same infinity are far from apart
+    # inf - inf is NaN; lower <= upper counts it as overlap
     with np.errstate(invalid="ignore"):
         distance = np.where(lower <= upper, 0.0, lower - upper)
     give = ROUNDING * np.maximum(np.abs(lower), np.abs(upper))

@@ -1,4 +1,4 @@
-"""Which rules cannot hold together, found before any training, and named without bystanders."""
+"""Which rules cannot hold together, found before training, reported as minimal conflicting sets."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ REGIONS_PER_BOX = 4
 
 @dataclass(frozen=True)
 class Conflict:
-    """Rules that no function obeys together, the fewest of them, and a place where they clash.
+    """A minimal set of rules that no function obeys together, and a place where they conflict.
 
-    ``contradiction`` is False where a soft, average or tolerant strength lets them live together at
-    a price.
+    ``contradiction`` is False where a soft, average or tolerant strength lets training trade them off.
     """
 
     rules: tuple[str, ...]
@@ -148,21 +147,21 @@ def _at_points(
 def _apart(allowed: Mapping[int, list[np.ndarray]]) -> Iterator[tuple[int, ...]]:
     """One, two or three rules whose intervals have no value in common at some point.
 
-    Where all rules have a value in common, so have any few of them: only the other points are looked
-    at, and only the rules that ask for something there. Rules are mostly consistent, so that hundreds
-    take one pass and not one look at every two and three of them.
+    Where all rules have a value in common, so have any few of them: only the other points are
+    examined, and only the rules with a limit there. Rules are mostly consistent, so hundreds take one
+    pass instead of a comparison of every pair and triple.
     """
     everything = [union for held in allowed.values() for union in held]
     doubtful = np.flatnonzero(~have_common(everything))
     if not len(doubtful):
         return
     near = {place: [union[doubtful] for union in held] for place, held in allowed.items()}
-    near = {place: held for place, held in near.items() if any(map(_asks, held))}
+    near = {place: held for place, held in near.items() if any(map(_has_limit, held))}
     found: set[tuple[int, ...]] = set()
     several = {place for place, held in near.items() if any(u.shape[1] > 1 for u in held)}
     for size in (1, 2, 3):
         for places in combinations(near, size):
-            # intervals that meet two by two all meet; only unions of several can fail by threes
+            # intervals that intersect pairwise intersect jointly (Helly); only unions need triples
             if size == 3 and (
                 several.isdisjoint(places)
                 or any(few in found for n in (1, 2) for few in combinations(places, n))
@@ -173,7 +172,8 @@ def _apart(allowed: Mapping[int, list[np.ndarray]]) -> Iterator[tuple[int, ...]]
                 yield places
 
 
-def _asks(union: np.ndarray) -> bool:
+def _has_limit(union: np.ndarray) -> bool:
+    """Whether a union of intervals has a finite end at some point."""
     return bool(np.any(np.isfinite(union)))
 
 
@@ -197,7 +197,7 @@ def _of_means(rules: Sequence[Rule], columns: Columns) -> Iterator[Conflict]:
     """Two rules that keep the mean of a quantity over the same points above and below apart.
 
     mean(y - a) >= -give and mean(b - y) >= -give' add up to mean(a - b) <= give + give'. A tolerance
-    asks for more than a mean does, min(0, y - a) being below y - a.
+    is stricter than a bound on the mean, since min(0, y - a) <= y - a.
     """
     sides: dict[tuple[Quantity, Sampling], list[tuple[Rule, float, float]]] = {}
     for rule in rules:
@@ -329,7 +329,7 @@ def _points(
 
 
 def _overlaps(boxes: Sequence[Sweep], columns: Columns) -> Iterator[Sweep]:
-    """Where one, two or three of the boxes overlap; boxes apart are not asked about by threes."""
+    """Intersections of one, two or three boxes; triples only of boxes that both overlap the first."""
     for box in boxes:
         found = _overlap([box], columns)
         if found is not None:

@@ -97,7 +97,7 @@ class Program:
 
 
 def web(rules: Sequence[Rule], columns: Columns, column: str, row: np.ndarray) -> Program:
-    """What rules ask of values along ``column`` through ``row``, and where comparisons lead to."""
+    """What rules require of values along ``column`` through ``row``, and where comparisons lead to."""
     line = np.repeat(row[None], len(grid := _grid(rules, columns, column)), axis=0)
     line[:, columns.index(column)] = grid
     units: dict[Any, float] = {}

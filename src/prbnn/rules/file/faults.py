@@ -14,7 +14,7 @@ from prbnn.rules.file.parts import STRENGTHS, Model
 
 Path = tuple[str | int, ...]
 
-# by pydantic's name of the error; what is right, where pydantic's own words speak of Python
+# what is valid, by pydantic's name of the error, where pydantic's own message is about Python types
 _NEEDED = {
     "tuple_type": "needs a pair [low, high], got {input}",
     "too_long": "needs a pair [low, high], got {input}",
@@ -88,7 +88,7 @@ def _is_tag(part: object) -> bool:
 
 
 def _unknown(location: Path, key: str) -> str:
-    """An unknown key, with the nearest one of the mapping it stands in."""
+    """An unknown key, with the nearest key that its mapping allows."""
     tag = next((str(part)[1:-1] for part in reversed(location) if _is_tag(part)), "the file")
     model: type[BaseModel] = KINDS.get(tag) or STRENGTHS.get(tag) or FileModel
     if len(location) > 1 and location[-2] in _PARTS:

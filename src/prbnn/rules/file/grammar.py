@@ -91,10 +91,10 @@ class Entry(Model):
 
 
 class OfEntry(Entry):
-    """A rule that may speak of one output of several, a formula of them, or some steps ahead."""
+    """A rule that may be about one output of several, a formula of them, or some steps ahead."""
 
     of: Text = option("An output, or text in outputs and columns.")
-    at: Steps = option("Of sequences, the steps ahead it speaks of.")
+    at: Steps = option("For sequences, the steps ahead that the rule is about.")
 
 
 def _over() -> Any:

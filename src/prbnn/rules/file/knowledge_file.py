@@ -151,7 +151,7 @@ def _labelled(found: Located, path: tuple[str | int, ...], reason: str) -> str:
 
 
 def _check_names(found: Located, rules: Sequence[Rule]) -> None:
-    """Reports call rules by name, so that two of the same name could not be told apart."""
+    """Raise where two rules have the same name: reports identify rules by name."""
     first: dict[str, int] = {}
     for place, rule in enumerate(rules):
         if rule.name is None:

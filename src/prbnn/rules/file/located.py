@@ -1,4 +1,4 @@
-"""YAML as plain values that remember their lines, so that a mistake can be shown where it stands.
+"""YAML as plain values that remember their lines, so that an error can show the line of a mistake.
 
 Numbers and words are read as YAML 1.2 has them: ``1e4`` is a number, ``on`` and ``NO`` are words.
 Keys are always text. Nothing but text, numbers, truth values, lists and mappings is ever made.
@@ -28,7 +28,7 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 @dataclass(frozen=True)
 class Located:
-    """Plain values read from text, and where each part of them stands."""
+    """Plain values read from text, and the position of each part in it."""
 
     value: Any
     places: dict[Path, tuple[int, int]]

@@ -1,4 +1,4 @@
-"""Parts of the knowledge file that stand inside a rule: limits, comparisons and strengths."""
+"""Parts of a rule in the knowledge file: limits, comparisons and strengths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def option(description: str | None = None) -> Any:
 def tagged(models: Mapping[str, Any], *checks: Any) -> Any:
     """One of several models, chosen by tag.
 
-    Tags stand in pydantic's paths to a mistake; their brackets tell them from keys of the file.
+    Tags appear in pydantic's paths to a mistake; their brackets distinguish them from keys of the file.
     """
     choices: Any = reduce(or_, [Annotated[model, Tag(tag)] for tag, model in models.items()])
     return Annotated[choices, *checks]

@@ -39,7 +39,7 @@ DENSE = 16_384
 class BoundKnowledge(eqx.Module):
     """Every rule with its numbers at a fixed pool of points, in the order the user gave them.
 
-    ``asked`` is how many points of each region were asked for; where there are many regions, their
+    ``asked`` is how many points of each region were requested; where there are many regions, their
     pools hold fewer (see `points_each`).
     """
 
@@ -208,7 +208,7 @@ def bind_all(
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
     pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of
-    rules that hold without a tolerance, by construction: any of them bites.
+    rules that hold without a tolerance, by construction: their limits may be arbitrarily close together.
     """
     computing()
     shared: dict[Sampling, list[int]] = {}

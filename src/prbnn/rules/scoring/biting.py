@@ -1,7 +1,7 @@
-"""Rules that cannot bite are refused: what they ask for is less than what a check can tell.
+"""Rejects strict rules whose violations could not be detected within the check tolerance.
 
 A strict rule (for every draw, or for a fraction of them) counts as broken beyond `CHECK_TOLERANCE` of its
-unit. Limits closer to each other than that would be called obeyed by functions that are outside.
+unit. So its limits must not be closer together than twice that, nor its quantity smaller than it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STRICT = (Kind.HARD, Kind.FUNCTIONS, Kind.POINTS)
 
 
 def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling) -> None:
-    """Refuse a strict rule where functions that break it cannot be told from those that obey."""
+    """Raise for a strict rule where a check cannot distinguish functions that break it from others."""
     if rule.strength.kind not in STRICT or rule.parts != (rule,):
         return
     unit = float(bound.unit)
@@ -35,7 +35,7 @@ def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling
         if lower is None or upper is None:
             continue
         half = 0.5 * float(np.max(np.asarray(upper, np.float64) - np.asarray(lower, np.float64)))
-        # limits that meet everywhere ask for a value, as near as is checked; a forbidden value is nothing
+        # equal limits state a value, which is checked to a tolerance; a forbidden value excludes nothing
         if half < CHECK_TOLERANCE and (half > 0 or statement.avoid):
             raise KnowledgeError(
                 f"rule {rule.label!r}: its limits are {2 * half * unit:.2g} apart at most, and scores "
@@ -46,9 +46,9 @@ def check_bites(rule: Rule, bound: BoundRule, columns: Columns, scaling: Scaling
     size = _size(rule.statements(columns)[0].quantity, columns, scaling)
     if 0 < size <= tolerance:
         raise KnowledgeError(
-            f"rule {rule.label!r}: with scaling='none' its score is checked to {tolerance:.2g}, and in "
-            f"these data what it speaks of has a size of {size:.2g}, so that no function like them could "
-            "break it; use scaling='standard', or other units of the columns",
+            f"rule {rule.label!r}: with scaling='none' the typical size of its quantity in these data is "
+            f"only {size:.2g}, within the check tolerance {tolerance:.2g}, so no violation could be "
+            "detected; use scaling='standard', or other units of the columns",
             rule=rule.label,
         )
 

@@ -53,7 +53,7 @@ class BoundRule(eqx.Module):
         return self
 
     def without_margin(self) -> BoundRule:
-        """The same rule, asked to hold exactly."""
+        """The same rule without its margin."""
         return eqx.tree_at(lambda rule: rule.margin, self, jnp.zeros_like(self.margin))
 
 
@@ -61,7 +61,8 @@ class Stated(BoundRule):
     """What statements about one quantity say of it.
 
     ``known["limits"]`` has the limits of each statement, and ``avoid`` says of each whether its intervals
-    are forbidden. Of several, ``known["turn"]`` is the number of the one that holds at the point.
+    are forbidden. With several statements, ``known["active"]`` is the index of the one that
+    applies at the point.
     """
 
     quantity: BoundQuantity
@@ -78,7 +79,7 @@ class Stated(BoundRule):
         ]
         found = scores[0]
         for number, score in enumerate(scores[1:]):
-            found = jnp.where(known["turn"] > number + 0.5, score, found)
+            found = jnp.where(known["active"] > number + 0.5, score, found)
         return found
 
     @property
@@ -201,7 +202,7 @@ def _known(statements: Sequence[Statement], bound: InPlace, here: Places) -> Kno
     found = places_of(quantity, bound, here)
     found["limits"] = tuple(limits_of(statement, bound, here) for statement in statements)
     if len(statements) > 1:
-        found["turn"] = sum(
+        found["active"] = sum(
             here.beyond(str(quantity.column), statement.beyond)
             for statement in statements
             if statement.beyond is not None

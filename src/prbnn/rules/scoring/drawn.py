@@ -97,7 +97,7 @@ class Point(eqx.Module):
 class Drawn:
     """A function drawn from the posterior.
 
-    Every value and slope asked for at the same point is remembered, so that rules which share
+    Every value and slope computed at a point is cached, so that rules which share
     points share one forward pass and one linearisation. `network` maps network inputs to network
     outputs; calls with a `Point` answer in the user's units.
     """

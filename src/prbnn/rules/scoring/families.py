@@ -1,8 +1,8 @@
 """Rules of one form side by side: a hundred rules are a few short programs, not a hundred.
 
-Rules have one form when they differ in numbers alone: two floors have, whatever their limits and
-regions; a floor and a slope have not. Scoring each by itself makes the compiled program, and the
-time to compile it, grow with every rule.
+Rules have one form when they differ in numbers alone: two `AtLeast` rules have the same
+form, whatever their limits and regions; `AtLeast` and `Increasing` do not. Scoring each by itself makes
+the compiled program, and the time to compile it, grow with every rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prbnn.rules.strengths import Kind
 
 # up to this many rules are scored one by one, which compiles quickly and shares most
 FEW_RULES = 12
-# up to this many regions have all the points asked for; more share as many as these have
+# up to this many regions each have the requested number of points; more regions share the same total
 FEW_REGIONS = 16
 LEAST_POINTS = 1024
 # points at which the groups of a family are scored at the same time: hidden layers take memory
@@ -30,9 +30,9 @@ AT_ONCE = 16_384
 
 
 def points_each(count: int, regions: int, rules: int = 0) -> int:
-    """How many points each region has, where ``count`` are asked for: fewer where there are many.
+    """How many points each region has, where ``count`` are requested: fewer where regions are many.
 
-    Never fewer than 1/16 of the points asked for, nor than 1,024. Passes of the network cost most, so
+    Never fewer than 1/16 of the requested points, nor than 1,024. Passes of the network cost most, so
     four rules that share a region count as one region.
 
     >>> points_each(131_072, 16), points_each(131_072, 100), points_each(8192, 300)
@@ -179,8 +179,7 @@ def _of_form(rule: BoundRule, known: Any, function: Drawn, x: Array) -> Array:
     def score(rule: BoundRule, known: Any) -> Array:
         return jnp.atleast_1d(rule.score(function, x, known) - rule.margin)
 
-    # the first by itself: what it asks of the function is remembered for all, as nothing is that was
-    # computed inside a vmap
+    # the first rule is evaluated outside the vmap, because values cached inside a vmap cannot be reused
     first = score(*jax.tree.map(lambda leaf: leaf[0], (rule, known)))
     return first[None] if rule.margin.shape[0] == 1 else jax.vmap(score)(rule, known)
 

@@ -236,12 +236,19 @@ def bind_quantity(quantity: Quantity, columns: Columns, scaling: Scaling) -> InP
 def _change(quantity: Change, columns: Columns, scaling: Scaling) -> InPlace:
     layout = columns.layout
     if layout is None or not layout.ahead:
-        raise KnowledgeError("the rule speaks of time, and these outputs have no steps")
+        raise KnowledgeError(
+            "a rule along time needs a sequence model with steps ahead; use PRBNNSequenceRegressor with "
+            "targets of several steps, or remove the rule"
+        )
     subject, value_unit, _ = bind_subject(quantity.of, columns, scaling, quantity.at)
     name = None if quantity.of is None else str(quantity.of)
     index = layout.observed(str(name))[-1] if quantity.observed else None
-    if quantity.lag > layout.ahead - (index is None):
-        raise KnowledgeError(f"lag={quantity.lag} is too long for {layout.ahead} step(s) ahead")
+    longest = layout.ahead - (index is None)
+    if quantity.lag > longest:
+        remedy = f"use lag <= {longest}" if longest else "remove the rule"
+        raise KnowledgeError(
+            f"lag={quantity.lag} is too long for {layout.ahead} step(s) ahead; {remedy}"
+        )
     positions = layout.positions(name)
     jump = quantity.at == "first"
     unit = value_unit if jump else change_unit(value_unit, positions, quantity.lag, columns)

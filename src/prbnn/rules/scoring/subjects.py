@@ -100,7 +100,7 @@ class Transformed(BoundSubject):
         return level.reshape(()) if self.frame.layout is None else level
 
     def _named(self, outputs: Array) -> dict[str, Array]:
-        """Outputs by name; variables of a trajectory at the steps the rule speaks of."""
+        """Outputs by name; variables of a trajectory at the steps that the rule is about."""
         layout = self.frame.layout
         if layout is None:
             return dict(zip(self.frame.outputs, outputs, strict=True))
@@ -115,7 +115,9 @@ def bind_subject(
     ``of`` and ``at`` are those of the rule.
     """
     if at is not None and columns.layout is None:
-        raise KnowledgeError(f"at={at!r} speaks of steps ahead, and these data are no sequences")
+        raise KnowledgeError(
+            f"at={at!r} selects steps of a sequence, but the data are a table; leave at= out"
+        )
     if of is None or (isinstance(of, str) and of in columns.subjects):
         position = (
             output_position(of, columns.outputs)

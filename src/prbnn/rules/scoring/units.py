@@ -1,4 +1,4 @@
-"""Units of differences, so that a tolerance is small against what a rule speaks of.
+"""Units of differences, so that the check tolerance is small compared with the quantity.
 
 A score is checked to `CHECK_TOLERANCE` of its rule's unit. A difference over a short step is short: in
 units of the output, every function would obey. So the unit of a difference shrinks with its step, as
