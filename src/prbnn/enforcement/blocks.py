@@ -1,7 +1,7 @@
 """Newton's method for the duals of samplers, from the draws of a block of steps.
 
-Chains draw from ``base density * exp(dual . f / tempering)``, so the mean of f answers a dual at the rate
-``Cov f / tempering``, and the dual that meets ``E f = bound`` is found by Newton's method:
+Chains draw from ``base density * exp(dual . f / tempering)``, so
+``d mean f / d dual = Cov f / tempering``, and Newton's method finds the dual with ``E f = bound``:
 
 - *far* from the bound, each rule takes the largest step that its own draws support. A mean moves by a
   few standard deviations per block, and by more where it has followed so far. Violations are about
@@ -38,7 +38,7 @@ TINY = 1e-10
 class Block(NamedTuple):
     """The draws of the block so far, and the record of earlier blocks.
 
-    - `covariance`: of f, over blocks
+    - `covariance`: the covariance of f between rules, averaged over blocks
     - `near`: how many blocks each rule has been near its bound
     - `reach`: by how many standard deviations the next block may move a mean
     - `mean`, `expected`: mean of f in the last block, and where it should be after this one
@@ -85,7 +85,7 @@ def newton(
     """The change of each dual after a whole block, and the block's record carried on.
 
     Rules whose entry of ``active`` is 0 do not move. A rule for which ``settles`` is false counts as far
-    from its bound: what is measured of it is a surrogate.
+    from its bound: only its surrogate is measured.
     """
     late = block.f[int(DISCARDED * block.f.shape[0]) :].reshape(-1, dual.size)
     mean = jnp.mean(late, axis=0)

@@ -31,7 +31,7 @@ def with_fixed_weights(
 def phased_in(table: StrengthTable, pressure: Array, warmed: Array | float) -> Array:
     """The same pressure with the stated weights scaled by ``warmed``, which goes from 0 to 1.
 
-    Functions that have not met the data are far outside the rules. At full weight these would teach Adam
-    a scale of gradients that it forgets slowly.
+    Untrained functions violate rules strongly; full weights would inflate Adam's second-moment estimate,
+    which decays slowly.
     """
     return jnp.where(table.of_kind(*FIXED), jnp.minimum(warmed, 1.0) * pressure, pressure)

@@ -1,4 +1,4 @@
-"""Pressure of samplers: held within a block of steps, moved between blocks, frozen in the end.
+"""Pressure of samplers: held within a block of steps, moved between blocks, frozen at the end.
 
 Chains need a density that stays the same for some steps. After a block of them the duals move by what its
 draws show (`prbnn.enforcement.blocks`, and the law of fractions); before draws are kept they freeze.
@@ -19,15 +19,15 @@ from prbnn.enforcement.running import Running
 from prbnn.enforcement.strength_table import MEAN, PROBABILITY, StrengthTable
 from prbnn.rules.strengths import Kind
 
-# the dual of a fraction is averaged over about this part of the blocks so far
+# the dual of a hard rule is averaged over about this fraction of the blocks so far
 AVERAGED_PART = 1 / 4
 
 
 class Held(NamedTuple):
     """What a sampler carries from step to step.
 
-    - `pressure`: of the block that is being drawn
-    - `smooth`: the duals, those of fractions averaged over the last blocks
+    - `pressure`: the pressure on each rule during the present block
+    - `smooth`: the duals, those of hard rules averaged over the last blocks
     - `block`: the draws of the block so far
     """
 
@@ -81,7 +81,10 @@ def hold(
     moves: Array,
     frozen: Array,
 ) -> Held:
-    """Between blocks take the new duals; once ``frozen``, those of fractions are their averages."""
+    """Take the new duals between blocks.
+
+    Once ``frozen``, duals of hard rules are replaced by their running averages.
+    """
     blocks = running.step / held.block.f.shape[0]
     smooth = held.smooth + (dual - held.smooth) * jnp.minimum(1.0, 1 / AVERAGED_PART / blocks)
     hard = table.of_kind(Kind.HARD)

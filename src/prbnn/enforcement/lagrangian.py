@@ -3,7 +3,7 @@
 Pressure is the Lagrangian's own derivative ``max(0, dual - penalty * gap)``, where gap = mean f - bound
 at a *running* mean: the square of a few draws' mean would bias the dual by penalty * Var f / draws.
 
-The penalty is tempering / (Var f + tolerance^2). A mean answers a dual at the rate Var f / tempering, so
+The penalty is tempering / (Var f + tolerance^2). d mean f / d dual = Var f / tempering, so
 ``dual <- dual - penalty * gap`` is about a Newton step. It is spread over RESPONSE steps, so that the
 weights can follow, and takes the dual to no more than 1.5 times itself (plus 1) and no less than half.
 A penalty so measured grows by itself while a rule is being met, since Var f falls, and not otherwise.
@@ -94,12 +94,12 @@ def moved_dual(
     if not chosen.any():
         return dual
     short = gap(table, running)
-    # of several rules that are short of their bounds, the one that lacks most gets most
+    # the largest step of each rule is scaled by its shortfall
     lack = table.active * jnp.where(chosen, jnp.maximum(0.0, -short), 0.0)
     most = (0.5 * dual + 1.0) * lack / (jnp.max(lack) + 1e-12)
     change = jnp.clip(newton_step(table, state, running), -0.5 * dual, most)
-    # far more pressure than a probable rule needs leaves a frequency of 0, whose variance of 0 says
-    # little of how far to go back; so the dual falls by a fraction of itself
+    # with a dual far too large, the empirical frequency is 0 and so is its variance, which gives no
+    # Newton step: the dual falls by at least a fraction of itself
     eased = GIVEN_BACK * dual * jnp.clip(short / table.bound, -1.0, 0.0)
     strict = table.of_kind(*PROBABILITY)
     change = jnp.where(strict & (eased < 0), jnp.minimum(change, eased), change)

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from prbnn.enforcement.measure import Measured
 from prbnn.enforcement.strength_table import PROBABILITY, StrengthTable
 
-# how many steps the means remember: of f and its depth, and of variances and fractions
+# how many steps a mean covers: MEMORY for f and depth, LONG_MEMORY for variances and fractions broken
 MEMORY = 50
 LONG_MEMORY = 200
-# of samplers, which draw few functions per step: all means, in blocks of steps
+# how many blocks of steps every mean covers for samplers, which draw few functions per step
 BLOCKS_REMEMBERED = 4
 
 
@@ -21,7 +21,8 @@ class Running(NamedTuple):
     """Means over the last steps, one entry per rule.
 
     - `step`: how many steps were taken in
-    - `f`, `variance`: of f, or of the strict verdict where a probability is bounded
+    - `f`: mean of f
+    - `variance`: variance of f over functions (of the strict verdict where a probability is bounded)
     - `broken`: the fraction of functions that break the rule (of points, for ``of="points"``)
     - `depth`: how far outside the rule functions are
     """
@@ -64,7 +65,7 @@ def follow(table: StrengthTable, running: Running, measured: Measured, block: in
 def _variance(
     table: StrengthTable, running: Running, measured: Measured, block: int
 ) -> Float[Array, " rules"]:
-    """Over functions, of what a dual's gap is made of: f, or the strict verdict."""
+    """The variance over functions of f, or of the strict verdict where a probability is bounded."""
     strict = table.of_kind(*PROBABILITY)
     found = jnp.where(strict, measured.broken, measured.f)
     if block == 1:

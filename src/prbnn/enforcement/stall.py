@@ -1,12 +1,12 @@
 """Stall detection: rules that stay broken although the pressure on them should have fixed them.
 
 Every LOOK_EVERY steps, a rule under large pressure is compared with what it was at an earlier look. A row
-of looks without progress is a stall, and a stall is infeasible once the pressure was large enough:
+of looks without progress is a stall, and a stalled rule is infeasible once the pressure was large enough:
 
-- of a mean, whose answer to a dual is its variance: once by that account ENOUGH of the violation should
-  be gone
-- of a fraction or a probability, which need not answer at all before the rule outweighs the data: once
-  the dual is near its cap
+- bounded mean: d mean / d dual = Var f / tempering; infeasible once the predicted reduction exceeds
+  ENOUGH of the violation
+- fraction or probability, which may not change before the rule outweighs the data: infeasible once the
+  dual is near its cap
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def infeasible(state: StallState, block: int) -> Array:
 def stalling(table: StrengthTable, state: StallState, block: int) -> Array:
     """Rules on a fraction or a probability that have stalled for 2/3 of the patience.
 
-    It is time to ask whether they can hold together at all.
+    The caller then checks whether the rules contradict each other.
     """
     return (state.stalled >= patience(block) * 2 / 3) & ~table.of_kind(*MEAN)
 
@@ -85,8 +85,8 @@ def look(
     ``functions`` is how many functions a step draws. The violation of a probable rule counts how many
     functions break it and how deeply, so functions that come closer are progress. A hard rule without a
     tolerance matters while the fraction that breaks it is above 3 times its target, and it has progressed
-    if fewer functions break it, or less deeply, or at fewer points. A stall at too little pressure is
-    none: looking goes on, compared with the worst of the looks meanwhile.
+    if fewer functions break it, or less deeply, or at fewer points. A stall under too little
+    pressure is not counted: the count restarts, compared with the worse of the reference and this look.
     """
     strict, hard = table.of_kind(*PROBABILITY), table.of_kind(Kind.HARD)
     violation = jnp.maximum(0.0, -gap(table, running)) + jnp.where(strict, running.depth, 0.0)
@@ -116,7 +116,7 @@ def look(
 def _pressed_enough(
     table: StrengthTable, state: StallState, dual: Array, violation: Array
 ) -> Array:
-    """Whether a rule that can be fixed would have answered to the pressure so far."""
+    """Whether the pressure so far would have reduced the violation of a feasible rule."""
     cap = NEAR_THE_CAP * LARGEST_DUAL * table.scale
     return jnp.where(table.of_kind(*MEAN), state.pushed >= ENOUGH * violation, dual >= cap)
 

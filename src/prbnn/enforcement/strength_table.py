@@ -1,4 +1,4 @@
-"""What the rules of a fit ask for, as arrays: one entry per rule, numbers in the rule's own unit."""
+"""The strengths of a fit's rules as arrays: one entry per rule, numbers in the rule's own unit."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def surrogate_width(
     """Width of each rule's surrogate at ``step`` of ``steps``.
 
     It falls as the search goes on, and stays at least half of the functions' ``depth`` outside the rule:
-    functions far outside a narrow sigmoid would feel no slope. A sampler needs no surrogate after half of
-    its warm-up, which ends at ``settle_start``: the width is then 0, the indicator itself.
+    functions far outside a narrow sigmoid would have a vanishing gradient. A sampler needs no surrogate
+    after half of its warm-up, which ends at ``settle_start``: the width is then 0, the indicator itself.
     """
     done = step / (SHARP_WHEN_WARMED * settle_start if sampler else SHARP_WHEN_DONE * steps)
     width = WIDEST * (SHARPEST / WIDEST) ** jnp.clip(done, 0.0, 1.0)

@@ -36,8 +36,8 @@ LIMIT_POINTS = 512
 class BuiltModel(NamedTuple):
     """A network with its first weights and its prior.
 
-    - `fresh`: other first weights, by a key
-    - `prior_mean`, `prior_sd`: of each weight
+    - `fresh`: draws other first weights from a key
+    - `prior_mean`, `prior_sd`: mean and standard deviation of each weight's prior
     - `own_start`, `own_mean`, `own_sd`: the likelihood's own parameters at the start, and their prior
     """
 
@@ -110,8 +110,8 @@ def _constructed(
     bound = bind_all(met, columns, scaling, LIMIT_POINTS, exact=built_in(built))
     if engine.name == Laplace.name and len(built.shaped) + len(built.free) > 1:
         raise KnowledgeError(
-            f"inference={engine.name!r} speaks of one last layer, and by construction each output with "
-            "a shape has its own; fit one output at a time, or use inference='bbb'"
+            f"inference={engine.name!r} needs one shared last layer, but outputs with a built-in shape "
+            "have separate networks; fit one output at a time, or use inference='bbb'"
         )
     built = with_numbers(built, met, columns, scaling)
     if observed:

@@ -1,4 +1,4 @@
-"""The fewest rules that cannot hold together with these data and this network."""
+"""A minimal set of rules that cannot hold together with these data and this network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prbnn.fitting.task import Task
 def smallest_conflict(
     solution: Solution, *, steps: int | None = None, batch_size: int | None = None
 ) -> tuple[str, ...]:
-    """Names of the fewest rules of an infeasible fit that cannot hold together; () where all can.
+    """Names of a minimal set of conflicting rules of an infeasible fit; () where all can hold.
 
     Rules that contradict each other whatever the data are found without training. For the others the
     fit is repeated without each rule in turn, all of these fits side by side; a rule without which the

@@ -24,7 +24,7 @@ from prbnn.posterior.diagnostics import Diagnostics, diagnose
 from prbnn.posterior.draws import Posterior
 from prbnn.system.process import computing
 
-# draws of a solution whose user asks for no number, of engines that can draw more and of the others
+# the default number of raw draws: for engines that can draw more, and for the others (all there are)
 RAW_DRAWS = 1000
 EVERY_DRAW = 10**9
 
@@ -62,7 +62,10 @@ class FittedTask(NamedTuple):
         return self.task.engine.endless
 
     def draw(self, count: int, number: int) -> Posterior:
-        """``count`` raw draws from the final state; another ``number``, other draws."""
+        """``count`` raw draws from the final state.
+
+        ``number`` selects an independent batch of draws, where the engine can draw more.
+        """
         computing()
         engine, problem, state = self.task.engine, self.task.problem, self.carry.engine
         key = jax.random.fold_in(jax.random.key(seeds(self.seed)[2]), number)
@@ -128,7 +131,7 @@ def _places(task: Task) -> list[int]:
 
 
 def _diagnostics(reservoir: Reservoir, fitted: FittedTask, posterior: Posterior) -> Diagnostics:
-    """Of all draws that a sampler's chains kept, also where ``posterior`` holds only some of them."""
+    """Diagnostics of all draws that the chains kept, even if ``posterior`` holds only some of them."""
     kept = available(reservoir)
     counted = max(1.0, float(reservoir.counted))
     return diagnose(

@@ -17,7 +17,7 @@ _asked = False
 
 @contextmanager
 def graceful(said: str) -> Generator[None]:
-    """While this lasts, one Ctrl-C asks for an early end and prints ``said``; a second one exits."""
+    """While this lasts, one Ctrl-C requests an early end and prints ``said``; a second one exits."""
     global _asked
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,5 +43,5 @@ def graceful(said: str) -> Generator[None]:
 
 
 def asked() -> bool:
-    """Whether an early end was asked for."""
+    """Whether an early end was requested."""
     return _asked

@@ -141,7 +141,12 @@ def worst_points(engine: Engine, problem: Problem) -> int:
 def pick(
     problem: Problem, data: Data, carry: Carry, key: Array, batch_size: int | None, softness: Array
 ) -> Batch:
-    """All rows, or a random batch scaled up to them; and a block of the rules' points.
+    """The batch of a step: all rows, or ``batch_size`` random ones, and a block of the rules' points.
+
+    - ``carry``: its step decides which block of points comes next, and it holds the worst known points
+    - ``key``: draws the rows; weights are scaled up so that their expected sum is that of all rows
+    - ``batch_size``: None is all rows
+    - ``softness``: widths of the surrogates of probable rules, passed on
 
     Points come in low-discrepancy order, so any block is spread over the region; blocks take turns.
     """

@@ -16,7 +16,7 @@ from prbnn.posterior.diagnostics import Diagnostics
 from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.strengths import Hard
 
-# chunks per window that a plateau is told by
+# chunks per window in the plateau test
 WINDOW = 4
 # changes between two windows that make no plateau: of the ELBO in nats per row, and of duals relatively
 ELBO_CHANGE = 0.01
@@ -110,7 +110,7 @@ def _unmet(task: Task, carry: Carry, record: Record) -> Result | None:
     if impossible:
         return Result(
             "infeasible",
-            f"a tolerance of 0 on {_quoted(impossible)} asks that every function obeys everywhere; no "
+            f"a tolerance of 0 on {_quoted(impossible)} requires every function to obey everywhere; no "
             "member of a family of normal posteriors attains it. State a small tolerance, or use "
             ".hard() and let conditioning reject the rest",
             impossible,
@@ -167,7 +167,8 @@ def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:
     else:
         why = (
             f"large pressure on {_quoted(broken)} changed nothing: the knowledge contradicts the data, "
-            "what the network can do, or itself; prbnn.smallest_conflict(solution) names the fewest"
+            "what the network can do, or itself; prbnn.smallest_conflict(solution) returns a "
+            "minimal set of conflicting rules"
         )
     named = {name for clash in proven or tight for name in clash.rules} or {*broken}
     rules = tuple(rule.label for rule in task.rules if rule.label in named)

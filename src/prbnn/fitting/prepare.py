@@ -47,7 +47,7 @@ SURFACE_POINTS = 256
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What a fit was asked for: an estimator's parameters as they were, and what stood for None."""
+    """The settings of a fit: an estimator's parameters as given, and the values used in place of None."""
 
     parameters: dict[str, Any]
     network: Network | Callable
@@ -185,7 +185,7 @@ def _bind(
 ) -> tuple[BoundKnowledge, int]:
     """The rules on their pools of points, and how many of these a step evaluates.
 
-    ``points`` is the user's wish for the latter.
+    ``points`` is the requested number of the latter.
     """
     for rule in rules:
         if rule.strength.kind not in engine.honours:

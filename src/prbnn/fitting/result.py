@@ -22,9 +22,10 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Result:
-    """How a fit ended; `rules` names the rules that stand in the way, `message` says what to do.
+    """How a fit ended; `message` says what to do.
 
-    `warnings` are of fits that ended well and are doubtful all the same, each "what: details, remedy".
+    - `rules`: names of the rules that were not met, or whose duals have not settled
+    - `warnings`: doubts about a fit that ended well, each "what: details, remedy"
     """
 
     status: Status
@@ -85,7 +86,7 @@ class Fitted(Protocol):
         ...
 
     def draw(self, count: int, number: int) -> Posterior:
-        """``count`` raw draws; another ``number``, other draws."""
+        """``count`` raw draws; ``number`` selects an independent batch where the engine can draw more."""
         ...
 
     def elbo(self, posterior: Posterior) -> float:
@@ -166,12 +167,12 @@ class Solution:
     - `duals`: nats per unit of f for each rule, averaged over the last sixth of training; on the
       tempered scale where ``tempering`` is not 1
     - `elbo`: expected log likelihood minus KL, untempered, in nats of the data in network units
-      (computed when asked for)
-    - `prices`: what loosening a rule's tolerance or its bound would buy (computed when asked for); None
+      (computed on first access)
+    - `prices`: what loosening a rule's tolerance or its bound would buy (computed on first access); None
       for hard rules without a tolerance, whose duals are no prices
     - `diagnostics`: how well a sampler's chains have mixed; None for other engines
     - `location`, `scale`: mean and standard deviation of every weight under the raw posterior
-    - `proof`: draws proved to obey, where that was asked for
+    - `proof`: draws proved to obey; None without ``prove=``
     """
 
     posterior: Posterior
@@ -190,7 +191,10 @@ class Solution:
     proof: Proof | None = None
 
     def more(self, count: int, number: int) -> Posterior:
-        """A further posterior of ``count`` raw draws; another ``number``, other draws."""
+        """A further posterior of ``count`` raw draws.
+
+        ``number`` selects an independent batch of draws, where the engine can draw more.
+        """
         return self.fitted.draw(count, number)
 
     @cached_property

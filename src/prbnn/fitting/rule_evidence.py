@@ -97,9 +97,9 @@ def pressing(task: Task, carry: Carry, found: Shown) -> np.ndarray:
 
 
 def unsettled(task: Task, carry: Carry, found: Shown) -> np.ndarray:
-    """Which rules are more than met, or not quite, at the present dual.
+    """Rules for which complementary slackness does not hold within error.
 
-    At the right dual a rule is just met, or the dual is 0 (complementary slackness). A dual moves a mean
+    At the optimal dual a rule is just met, or the dual is 0. A dual moves a mean
     by dual * variance / tempering.
     """
     bound = _bound(task)
@@ -111,7 +111,7 @@ def unsettled(task: Task, carry: Carry, found: Shown) -> np.ndarray:
 
 
 def vague(task: Task, found: Shown) -> np.ndarray:
-    """Which mean violations and frequencies rest on too few draws to be known."""
+    """Rules whose mean violation or frequency has too large a Monte Carlo error."""
     bound = _bound(task)
     error = np.sqrt(found.variance / found.worth)
     return (_kinds(task) != Kind.AVERAGE) & (bound < 0) & (error > VAGUE * np.abs(bound))

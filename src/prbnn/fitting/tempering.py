@@ -67,7 +67,8 @@ class Race(NamedTuple):
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
     """The largest candidate whose held-out log density is within one standard error of the best.
 
-    A larger tempering is closer to Bayes' rule and keeps the posterior wide.
+    The rules of ``problem`` are left out, and ``seed`` draws the folds. A larger tempering is closer to
+    Bayes' rule and keeps the posterior wide. With fewer than FEWEST_ROWS rows the result is FALLBACK.
     """
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
@@ -79,8 +80,8 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
 def rows_to_hold_out(problem: Problem, data: Data) -> Data:
     """The rows that folds are made of; rows of classes and counts are repeated by their weights.
 
-    Such rows repeat by nature, and a fold that held out all copies of a row would ask about inputs that
-    no other fold has seen. Continuous rows repeat by copying, and all copies are in one fold.
+    Such rows repeat by nature, and a fold that held out all copies of a row would test inputs that no
+    other fold has seen. Continuous rows repeat by copying, and all copies are in one fold.
     """
     rows = int(data.count)
     weight = np.asarray(data.weight, np.float64)[:rows]

@@ -127,7 +127,7 @@ class Engine(Protocol):
         return self.steps
 
     def available(self, state: Any, count: int) -> int:
-        """How many draws there are where ``count`` are asked for; not for compiled code."""
+        """How many draws there are where ``count`` are requested; not for compiled code."""
         return count
 
     def residual(self, state: Any) -> float:

@@ -84,7 +84,7 @@ class Problem(eqx.Module):
         return weights, own if self.likelihood.learns else self.likelihood_start
 
     def function(self, vector: Float[Array, " vector"]) -> Callable[[Array], Array]:
-        """The function that a vector stands for: network inputs to outputs, without noise."""
+        """The function that a vector parametrises: network inputs to outputs, without noise."""
         weights, own = self.split(vector)
         return response(self.network, self.likelihood, weights, own)
 

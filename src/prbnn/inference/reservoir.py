@@ -15,8 +15,8 @@ from prbnn.inference.problem import Problem
 class Reservoir(NamedTuple):
     """Draws kept per chain, and counts over the steps after the warm-up.
 
-    - `vectors`: of which only the first `filled` per chain were drawn; the places after them are zeros
-    - `f`: of each kept draw and rule
+    - `vectors`: the kept draws; only the first `filled` per chain were drawn, the rest are zeros
+    - `f`: the value of f of each kept draw and rule
     - `due`: decides when the next draw is kept; see `put`
     - `divergences`, `acceptance`: summed over the `counted` steps
     """

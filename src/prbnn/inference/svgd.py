@@ -1,6 +1,6 @@
 """Stein variational gradient descent: particles that climb the posterior and repel each other.
 
-Reach for it on small networks, where a few hundred particles can stand for several modes.
+Reach for it on small networks, where a few hundred particles can represent several modes.
 Liu and Wang, *Stein variational gradient descent*, 2016. Rules enter with a plus sign: f is higher
 where a rule is violated less.
 """

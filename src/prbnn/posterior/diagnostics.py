@@ -96,6 +96,6 @@ def _scores(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.shape[0] < 2:
         values = halves
     with np.errstate(divide="ignore", invalid="ignore"):
-        # chains that stand still have no variance of their own: R-hat is infinite, effective draws are 0
+        # chains that do not move have no variance of their own: R-hat is infinite, effective draws are 0
         r_hat, effective = potential_scale_reduction(halves), effective_sample_size(values)
     return np.asarray(r_hat), np.nan_to_num(np.asarray(effective))

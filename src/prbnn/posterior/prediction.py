@@ -66,7 +66,11 @@ def _values(model: DrawnModel, draws: Array, x: Array) -> tuple[Array, Array]:
 def log_densities(
     model: DrawnModel, vectors: np.ndarray, inputs: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """log of the mean over draws of p(target | input, draw), one number per row, in network units."""
+    """log of the mean over draws of p(target | input, draw), one number per row, in network units.
+
+    ``vectors`` has one row per draw: its weights and likelihood parameters. ``inputs`` and ``targets``
+    have one row per returned number, in network units.
+    """
     largest = float(np.finfo(np.float32).max)
     targets = np.clip(targets, -largest, largest)
     parts = []
