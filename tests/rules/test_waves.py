@@ -18,7 +18,7 @@ from prbnn import (
     Unimodal,
 )
 from prbnn.assessment.audit import audit
-from prbnn.assessment.standing import standings
+from prbnn.assessment.data_agreement import agreements
 from prbnn.certify import certify
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
@@ -117,7 +117,7 @@ class TestData:
 
     def test_the_standing_says_both_sides(self) -> None:
         table = Columns(("x",), ("y",), X, -np.abs(X - 5))
-        (found,), _ = standings([Unimodal("x", 5.0)], table)
+        (found,), _ = agreements([Unimodal("x", 5.0)], table)
         assert found is not None
         assert found.words.count("with the rule") == 2
 

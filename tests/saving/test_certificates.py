@@ -1,4 +1,4 @@
-"""A certificate that comes with a model speaks of that model and its rules, or is left out."""
+"""A certificate that comes with a model was made for that model and its rules, or is left out."""
 
 from __future__ import annotations
 
