@@ -206,7 +206,7 @@ class TestRules:
         (found,) = audit(x, y, Combined([FLOOR, AtLeast(-20)], name="both"))
         assert found.rule == "both"
         assert found.rows == (7,)
-        assert "output >= -20: nothing in 300 rows" in found.words
+        assert "output >= -20: no violation beyond noise in 300 rows" in found.words
 
     def test_both_ends(self) -> None:
         x, y = table(0)

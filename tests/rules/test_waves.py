@@ -106,7 +106,7 @@ class TestData:
         y[60] = 3.0
         found = audit(X, y, [Unimodal("x", 4.0, over=1.0, name="peak")], noise=0.1)["peak"]
         assert 60 in found.rows and "falls with x beyond 4" in found.words
-        assert "rises with x up to 4: nothing" in found.words
+        assert "rises with x up to 4: no violation" in found.words
 
     def test_rows_a_period_apart_are_laid_side_by_side(self) -> None:
         x = np.arange(0, 10, 0.25)[:, None]

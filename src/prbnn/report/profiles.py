@@ -83,7 +83,7 @@ def profile(
 ) -> Profile:
     """Predict along ``values`` of a column, the other columns at the typical row.
 
-    Of classes there are no intervals of a new observation; those of the functions stand in.
+    Classes have no intervals of a new observation; those of the functions are used instead.
     """
     rows = np.tile(typical_row(posterior.columns), (len(values), 1))
     rows[:, column] = values

@@ -54,8 +54,8 @@ class Source:
         return self.tracks.values[:, self.history :]
 
     def priced(self, flights: int, *, hard: bool = True) -> list[Rule]:
-        """Physical rules (`certain`) stay hard if ``hard``; all others are soft, with weight proportional to
-        ``flights``."""
+        """Physical rules (`certain`) stay hard if ``hard``; all others are soft, with weight
+        proportional to ``flights``."""
         spread = dict(zip(self.tracks.variables, self._spread, strict=True))
 
         def price(rule: Rule) -> float:

@@ -42,7 +42,7 @@ class Asked(Protocol):
 
 
 def _asked(name: str) -> core.Primitive:
-    """An operation of a point that stands for a question to the drawn network."""
+    """A primitive of a point whose value the drawn network gives."""
     primitive = core.Primitive(name)
     primitive.def_abstract_eval(lambda x, *, outputs, **_: x.update(shape=(outputs,)))
     return primitive
