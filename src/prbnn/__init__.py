@@ -17,9 +17,9 @@ from prbnn.errors import (
     KnowledgeError,
     ModelFileError,
 )
-from prbnn.fitting.clash import smallest_conflict
 from prbnn.fitting.fit import fit
 from prbnn.fitting.result import History, Price, Progress, Result, Solution
+from prbnn.fitting.smallest_conflict import smallest_conflict
 from prbnn.inference import (
     NUTS,
     SGHMC,

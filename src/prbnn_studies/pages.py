@@ -1,7 +1,6 @@
 """Write the tables and numbers of README.md and docs/*.md from the records.
 
-In a page, what stands between two comments comes from ``records/NAME.json``, and readers of the page
-see the comments nowhere:
+In a page, the text between two comments comes from ``records/NAME.json``; the comments are not rendered:
 
     <!-- record: simulation2 table -->              a table or another block of `prbnn_studies.tables`
     <!-- end -->

@@ -156,12 +156,12 @@ class TestWhatRowsCannotTell:
         x = generator.normal(size=(12, 6)) * 10
         (found,) = prbnn.audit(x, x[:, 0], [Increasing("x0")], noise=0.1)
         assert found.tried is None
-        assert "the data cannot tell" in found.words
+        assert "no two rows agree in all other columns" in found.words
 
     def test_a_bend(self) -> None:
         (found,) = audit(*table(0), Convex("lift"))
         assert found.tried is None
-        assert found.words == "rows alone cannot tell"
+        assert found.words == "cannot be checked on rows"
 
     def test_a_region_without_rows(self) -> None:
         (found,) = audit(*table(0), AtLeast(0, where={"lift": (10, 20)}))
@@ -206,7 +206,7 @@ class TestRules:
         (found,) = audit(x, y, Combined([FLOOR, AtLeast(-20)], name="both"))
         assert found.rule == "both"
         assert found.rows == (7,)
-        assert "output >= -20: nothing in 300 rows" in found.words
+        assert "output >= -20: no violation beyond noise in 300 rows" in found.words
 
     def test_both_ends(self) -> None:
         x, y = table(0)
@@ -247,5 +247,7 @@ class TestEstimators:
         rule = AtLeast(0.2, name="floor")
         model = PRBNNClassifier(MLP((4,)), [rule], tempering=0.2, steps=20, draws=20)
         found = model.fit(x, y > 0).audit_
-        assert found["floor"].words == "a label says nothing against a rule on probabilities"
+        assert found["floor"].words == (
+            "cannot be checked on rows: the rule is about probabilities, the rows have labels"
+        )
         assert found.rows == ()

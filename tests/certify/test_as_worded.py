@@ -206,5 +206,5 @@ def test_a_certificate_of_an_earlier_version_claims_no_more_than_it_examined() -
     del plain["rules"][0]["rows"]
     (read,) = Certificate.from_plain(plain).rules
     assert read.region.startswith(
-        "x in [0, 30] (written by an earlier version: a column of at most 2"
+        "x in [0, 30] (written by an earlier version: columns with few distinct values"
     )

@@ -224,7 +224,7 @@ def test_nan_counts_as_unproved() -> None:
         work=4,
         enclose=lambda ids, low, high: (np.full(low.shape[:2], np.nan), low, high - low),
         deployed=lambda ids, points: np.full(points.shape[:2], np.nan),
-        hunt=lambda ids, low, high: low,
+        find_counterexamples=lambda ids, low, high: low,
     )
     found = search.search(task, 1, np.zeros((1, 2)), np.ones((1, 2)), 0.2)
     assert not found.proved[0] and not found.refuted[0] and found.left[0] > 0

@@ -90,32 +90,35 @@ def test_the_target_and_what_is_left_out_are_said() -> None:
         ("at_least: 0, where: {sun: [2000, 3000]}", r"no row is in its region"),
         ("one_of: [[0, 200], [-3, -1]]", r"all 60 rows obey"),
         ("at_least: 0, of: power - rating", r"60 of 60 rows break it"),
-        ("increasing: sun", r"least squares slope 0.08\d* ± \S+, rank correlation 0.\d+; with the"),
+        (
+            "increasing: sun",
+            r"least squares slope 0.08\d* ± \S+, rank correlation 0.\d+; agrees",
+        ),
         ("decreasing: sun", r"rank correlation 0.\d+; against the rule"),
         ("slope: {along: sun, between: [0.5, 1]}", r"against the rule"),
-        ("slope: {along: sun, at_most: 0.001 * sun}", r"the limits change from place to place"),
+        ("slope: {along: sun, at_most: 0.001 * sun}", r"the limits depend on the inputs"),
         (
             "increasing: rating, where: {rating: [0, 200]}",
-            r"cannot be read off rows: too few rows, or",
+            r"cannot be checked on rows: too few rows, or",
         ),
-        ("convex: sun", r"cannot be read off rows$"),
+        ("convex: sun", r"cannot be checked on rows$"),
         (
             "compare: {set: {derate: 1}, is: below, against: {derate: 0}}",
-            r"mean power \S+ with derate=1 \(30 rows\) and \S+ with derate=0 \(30 rows\); with the",
+            r"mean power \S+ with derate=1 \(30 rows\) and \S+ with derate=0 \(30 rows\); agrees",
         ),
         (
             "compare: {set: {derate: 1}, is: above, against: {derate: 0}}",
-            r"against the rule, other",
+            r"against the rule \(other",
         ),
         ("compare: {set: {derate: 2}, is: above, against: {derate: 0}}", r"no row has derate=2"),
-        ("compare: {set: {sun: 2*sun}, is: above, against: {}}", r"cannot be read off rows$"),
+        ("compare: {set: {sun: 2*sun}, is: above, against: {}}", r"cannot be checked on rows$"),
         (
             "combined: [{at_least: -9}, {convex: sun}]",
             r"output >= -9: all 60 rows obey; output is c",
         ),
     ],
 )
-def test_how_the_data_stand_to_a_rule(rule: str, told: str) -> None:
+def test_whether_the_data_agree_with_a_rule(rule: str, told: str) -> None:
     assert re.search(told, data_line(check(f"  - {{{rule}}}\n")))
 
 
@@ -167,7 +170,7 @@ def test_rows_that_noise_does_not_explain_are_listed_by_their_numbers() -> None:
     assert finding["rows"] == [3]
     assert finding["deviations"] == pytest.approx([20.0], rel=1e-3)
     loud = check(floor, "--noise", "5")
-    assert audited(loud) == "audit     nothing in 60 rows that noise does not explain"
+    assert audited(loud) == "audit     no violation beyond noise in 60 rows"
     assert "Audit: no row breaks a rule by more than noise explains (noise stated: 5)" in loud
 
 
@@ -187,7 +190,7 @@ def test_classes_are_not_audited(plant: pandas.DataFrame) -> None:
 
 
 def test_numbers_can_be_classes(plant: pandas.DataFrame) -> None:
-    """As in a fit: a rule then speaks of the probability of one."""
+    """As in a fit: a rule is then about the probability of one."""
     plant.assign(power=(plant["power"] > 20).astype(int)).to_csv("data.csv", index=False)
     assert "Audit" in check("  - {at_least: 0.1}\n")
     told = check("  - {at_least: 0.1}\n", "--classes")
@@ -195,7 +198,7 @@ def test_numbers_can_be_classes(plant: pandas.DataFrame) -> None:
     assert "with 1 = 0" in told  # the class is the output
 
 
-def test_a_new_file_of_classes_speaks_of_a_probability(plant: pandas.DataFrame) -> None:
+def test_a_new_file_of_classes_is_about_a_probability(plant: pandas.DataFrame) -> None:
     plant.assign(power=(plant["power"] > 20).astype(int)).to_csv("data.csv", index=False)
     command("new", "data.csv", "--classes", "--out", "classes.yaml")
     assert "What is known about 1 in data.csv" in Path("classes.yaml").read_text()
@@ -223,7 +226,7 @@ def test_a_contradiction_ends_with_code_3_and_names_the_rules() -> None:
     assert "Contradiction: 'floor' and 'roof' cannot hold together: at sun=" in output
 
 
-def test_a_soft_clash_is_a_note() -> None:
+def test_a_soft_conflict_is_a_note() -> None:
     output = check("  - {at_least: 0}\n  - {at_most: -5, strength: {soft: 1}}\n")
     assert "Note: 'output >= 0' and 'output <= -5' cannot hold together" in output
 
@@ -231,7 +234,7 @@ def test_a_soft_clash_is_a_note() -> None:
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ("{name: a, increasing: snu}", "Wrong: rule 'a': no column 'snu'; did you mean 'sun'?"),
+        ("{name: a, increasing: snu}", "Error: rule 'a': no column 'snu'; did you mean 'sun'?"),
         ("{name: a, at_least: 0, where: {snu: 1}}", "no column 'snu'; did you mean 'sun'?"),
         ("{name: a, at_least: 2 * snu}", "did you mean 'sun'?"),
         ("{name: a, at_least: 0, of: powr}", "did you mean 'power'?"),
@@ -242,7 +245,7 @@ def test_a_soft_clash_is_a_note() -> None:
 def test_a_rule_that_does_not_fit_the_data_ends_with_code_2(rule: str, told: str) -> None:
     output = check(f"  - {rule}\n  - {{name: b, at_least: -9}}\n", code=2)
     assert told in output
-    assert "Wrong: rule 'a': " in output
+    assert "Error: rule 'a': " in output
     assert "2. b" in output
 
 

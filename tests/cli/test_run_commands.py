@@ -243,7 +243,7 @@ def test_an_empty_certificate_does_not_block_a_check(run: Path) -> None:
 
 def test_a_certificate_of_another_run_ends_with_code_2(run: Path) -> None:
     Certificate((), "0" * 64, "0.1.0", 0.0).save(run / "certificate.json")
-    assert "of other weights" in command("check", "run", code=2)
+    assert "made for other weights" in command("check", "run", code=2)
     (run / "certificate.json").unlink()
 
 

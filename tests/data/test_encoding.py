@@ -177,7 +177,7 @@ def test_dates_that_could_be_read_either_way_are_told() -> None:
     with pytest.raises(DataError, match="the day or the month may come first"):
         learn_encoding(dated("03/05/2025", "04/06/2025"))
     encoding = learn_encoding(dated("2025-01-13", "2025-02-01"))
-    with pytest.raises(DataError, match="'13.02.2025', which is no date as the fit has seen"):
+    with pytest.raises(DataError, match="'13.02.2025', which does not match the date format"):
         encode(encoding, dated("13.02.2025"))
 
 

@@ -578,7 +578,7 @@ def test_the_report_tells_the_same_result_as_the_model(hopeless: PRBNNRegressor)
 
 
 def test_rules_that_allow_some_violation_reject_no_draw(table: Table) -> None:
-    """A tolerance is about the mean violation, and a price is paid: neither rules a draw out."""
+    """A tolerance bounds the mean violation, and a price is paid: neither rules a draw out."""
     rules = [
         AtLeast(0.2, name="floor").hard(tolerance=0.1),
         AtLeast(5.0, name="far above").soft(0.01),

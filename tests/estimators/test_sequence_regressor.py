@@ -99,7 +99,7 @@ def small(knowledge: Any = (), **options: Any) -> PRBNNSequenceRegressor:
 
 
 def hard(least: float = 10.2) -> list[Rule]:
-    """One that is true of the walks, and one that the data speak against a little."""
+    """One that is true of the walks, and one that the data contradict a little."""
     return [
         Rises("height", margin=0.05, name="rises"),
         AtLeast(least, of="height + load", at="last", margin=0.1, name="sum"),

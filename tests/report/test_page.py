@@ -363,7 +363,7 @@ def test_a_classifier_gets_probabilities(classes: tuple[str, ...]) -> None:
 def test_invalid_subjects_raise_with_a_remedy(subject: Subject) -> None:
     with pytest.raises(DataError, match="fitted model"):
         replace(subject, model=PRBNNRegressor())
-    with pytest.raises(DataError, match="one of each a row"):
+    with pytest.raises(DataError, match="one target and one held_out value per row"):
         replace(subject, targets=subject.targets[:-1])
     with pytest.raises(DataError, match="no column or output 'irradiace'.*irradiance"):
         replace(subject, units={"irradiace": "W/m²"})

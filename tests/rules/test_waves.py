@@ -18,7 +18,7 @@ from prbnn import (
     Unimodal,
 )
 from prbnn.assessment.audit import audit
-from prbnn.assessment.standing import standings
+from prbnn.assessment.data_agreement import agreements
 from prbnn.certify import certify
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import scaling_of
@@ -106,7 +106,7 @@ class TestData:
         y[60] = 3.0
         found = audit(X, y, [Unimodal("x", 4.0, over=1.0, name="peak")], noise=0.1)["peak"]
         assert 60 in found.rows and "falls with x beyond 4" in found.words
-        assert "rises with x up to 4: nothing" in found.words
+        assert "rises with x up to 4: no violation" in found.words
 
     def test_rows_a_period_apart_are_laid_side_by_side(self) -> None:
         x = np.arange(0, 10, 0.25)[:, None]
@@ -117,7 +117,7 @@ class TestData:
 
     def test_the_standing_says_both_sides(self) -> None:
         table = Columns(("x",), ("y",), X, -np.abs(X - 5))
-        (found,), _ = standings([Unimodal("x", 5.0)], table)
+        (found,), _ = agreements([Unimodal("x", 5.0)], table)
         assert found is not None
         assert found.words.count("with the rule") == 2
 

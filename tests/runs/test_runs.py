@@ -195,7 +195,7 @@ def test_a_check_finds_draws_that_break_a_rule(run: Run) -> None:
 
 def test_a_certificate_of_other_weights_is_told(run: Run, tmp_path: Path) -> None:
     keep(Certificate((), "0" * 64, "0.1.0", 0.0), tmp_path)
-    with pytest.raises(CertificateError, match="of other weights"):
+    with pytest.raises(CertificateError, match="made for other weights"):
         check_run(replace(run, folder=tmp_path), seconds=1, rows=1)
 
 
@@ -475,7 +475,7 @@ def test_a_certificate_of_another_run_is_told(run: Run, kept: Path) -> None:
     assert earlier_certificate(again) is None
     plain = json.loads((kept / "certificate.json").read_text())
     (kept / "certificate.json").write_text(json.dumps({**plain, "run": "0" * 64}))
-    with pytest.raises(CertificateError, match="of other weights"):
+    with pytest.raises(CertificateError, match="made for other weights"):
         earlier_certificate(again)
 
 

@@ -1,4 +1,4 @@
-"""A certificate that comes with a model speaks of that model and its rules, or is left out."""
+"""A certificate that comes with a model was made for that model and its rules, or is left out."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_loading_a_certificate_beside_its_posterior_compares_them(tmp_path):
         Certificate.load(path, lines(DRAWS[::-1]), RULES)
     with pytest.raises(CertificateError, match="another rule 'floor'.*certify again"):
         Certificate.load(path, posterior, [RULES[0].soft(1.0), RULES[1]])
-    with pytest.raises(CertificateError, match="'cap' that is not among these"):
+    with pytest.raises(CertificateError, match="'cap' that the model does not have"):
         Certificate.load(path, posterior, RULES[:1])
 
 

@@ -18,7 +18,7 @@ SMALL = {"network": LSTM(units=4, hidden=(4,)), "steps": 40, "draws": 8, "batch_
 
 @pytest.fixture(scope="module")
 def source():
-    return sources.made_up(300, seed=3)
+    return sources.simulated(300, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ class TestRealTracks:
         np.testing.assert_allclose([last["along"], last["across"]], 0, atol=1e-9)
 
     @pytest.mark.parametrize("read", [sources.radar, sources.broadcast])
-    def test_rules_speak_of_variables_that_exist(self, read):
+    def test_rules_name_variables_that_exist(self, read):
         source = read(DATA)
         subjects = {str(getattr(rule, "variable", rule.of)) for rule in source.rules}
         assert subjects <= set(source.tracks.variables)

@@ -217,7 +217,7 @@ class TestCommand:
 
 
 @pytest.mark.skipif(not (DATA / "pv_pvops_sandia").is_dir(), reason="no recorded plants at hand")
-def test_rules_speak_of_columns_that_are_there_and_hold_for_most_records():
+def test_rules_name_columns_that_are_there_and_hold_for_most_records():
     for source in sources.recorded(DATA, 0.1, 0):
         assert {"irradiance", "module"} <= set(source.columns)
         most = sources.RATINGS[source.name]

@@ -151,7 +151,7 @@ class TestRecords:
         most = inverter.RATING * (1 + plant.ERRORS_END * plant.POWER_ERROR)
         assert records.power.max() <= most + plant.POWER_ROUNDS
 
-    def test_flags_speak_of_heat(self, made):
+    def test_flags_depend_on_heat(self, made):
         records = made.records
         derate = column(records, "IGBT_derate") > 0
         assert (records.stage[derate] >= inverter.DERATE_RESET).all()

@@ -60,7 +60,7 @@ class TestData:
         np.testing.assert_array_equal(table.splits[7][1], again.splits[7][1])
 
     @pytest.mark.parametrize("name", uci_data.KNOWLEDGE_SETS)
-    def test_rules_speak_of_columns_that_exist(self, name):
+    def test_rules_name_columns_that_exist(self, name):
         columns = uci_data.read(DATA, name).columns
         assert all(
             getattr(rule, "column", columns[0]) in columns for rule in uci_data.rules_of(name)

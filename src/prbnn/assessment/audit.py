@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import norm
 
+from prbnn.assessment.data_agreement import GIVE, matches
 from prbnn.assessment.neighbours import near_pairs, noise_of, slopes_of, standardised
-from prbnn.assessment.standing import GIVE, matches
 from prbnn.data.columns import Columns
 from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.data.scaling import Scaling, scaling_of
@@ -34,13 +34,15 @@ Source = Literal["stated", "estimated"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What the rows say against one rule.
+    """The rows that break one rule.
 
     - `rows`: numbers of the rows that break it by more than noise explains, the worst first
     - `by`: by how much, in the user's units; `deviations`: the same in standard deviations of the noise
-    - `pairs`: for trends and comparisons, the two rows of each contradiction; `rows` are then those
-      that have most of them to answer for, and both where one cannot say which; the worst 100 are kept
-    - `tried`: how many rows or pairs were compared, None where data cannot tell; `words` is a sentence
+    - `pairs`: for trends and comparisons, the two rows of each contradiction; `rows` are then a
+      small set of rows that covers all contradictions (greedy), both rows of a pair that shares no row
+      with another; the worst 100 pairs are kept
+    - `tried`: how many rows or pairs were compared, None where the rule cannot be checked on rows
+    - `words`: the finding as a sentence
     """
 
     rule: str
@@ -82,15 +84,15 @@ class Audit:
         return self.findings[names.index(rule)]
 
     @property
-    def told_noise(self) -> str:
-        """Which noise, and where it is from."""
+    def noise_text(self) -> str:
+        """The noise that findings assume, and whether it was stated or estimated."""
         sizes = ", ".join(f"{size:.3g}" for size in self.noise)
         how = "" if self.source == "stated" else " from the differences of neighbouring rows"
         return f"noise {self.source}{how}: {sizes}"
 
     def __str__(self) -> str:
-        told = [f"({self.told_noise})"] if self.noise else []
-        return "\n".join([*map(str, self.findings), *told])
+        noise = [f"({self.noise_text})"] if self.noise else []
+        return "\n".join([*map(str, self.findings), *noise])
 
     __repr__ = __str__
 
@@ -160,7 +162,7 @@ def audit_of(
 
 def audit_of_labels(rules: Sequence[Rule]) -> Audit:
     """The audit of a classifier: rules are about probabilities, which no single label can break."""
-    words = "a label says nothing against a rule on probabilities"
+    words = "cannot be checked on rows: the rule is about probabilities, the rows have labels"
     return Audit(tuple(Finding(rule.label, words=words) for rule in rules), (), "stated")
 
 
@@ -196,7 +198,7 @@ def _finding(rule: Rule, name: str, table: _Table, rate: float) -> Finding:
 
 
 def _joined(name: str, parts: Sequence[Finding]) -> Finding:
-    told = [part for part in parts if part.tried is not None]
+    checked = [part for part in parts if part.tried is not None]
     order = np.argsort([-d for part in parts for d in part.deviations], kind="stable")
 
     def all_of(what: str) -> tuple:
@@ -209,7 +211,7 @@ def _joined(name: str, parts: Sequence[Finding]) -> Finding:
         all_of("by"),
         all_of("deviations"),
         tuple(pair for part in parts for pair in part.pairs),
-        sum(part.tried or 0 for part in told) if told else None,
+        sum(part.tried or 0 for part in checked) if checked else None,
         "; ".join(map(str, parts)),
     )
 
@@ -224,7 +226,7 @@ def _rows(rule: Rule, name: str, table: _Table, here: np.ndarray, rate: float) -
     points = columns.rows[here]
     observed, up, down = _around(rule, table, here, 1.0)
     if observed is None:
-        return Finding(name, words="rows alone cannot tell")
+        return Finding(name, words="cannot be checked on rows")
     spread = np.sqrt(np.sum(_change(observed, up, down) ** 2, axis=0))
     unit = float(rule.bind(columns, scaling, points).unit)
     least = float(norm.isf(rate / len(observed)))
@@ -249,8 +251,8 @@ def _around(
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """Least scores (rows,) as observed and (outputs, rows) with noise added and taken away.
 
-    The noise is ``often`` standard deviations of one output at a time; the first is None where rows
-    alone cannot tell.
+    The noise is ``often`` standard deviations of one output at a time; the first is None where the
+    rule cannot be checked on rows.
     """
     columns = table.columns
     points, targets = columns.rows[here], columns.targets[here]
@@ -278,14 +280,16 @@ def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: 
     columns = table.columns
     subject = subject_of(stated.quantity, columns)
     if not isinstance(subject, str) or subject not in columns.outputs:
-        return Finding(name, words="rows alone cannot tell")
+        return Finding(name, words="cannot be checked on rows")
     output = columns.outputs.index(subject)
     found = _laid_side_by_side(stated, columns, here)
     if isinstance(found, str):
         return Finding(name, words=found)
     pairs, moved, limits = found
     if not len(pairs):
-        return Finding(name, words="no two rows agree in all other columns: the data cannot tell")
+        return Finding(
+            name, words="cannot be checked on rows: no two rows agree in all other columns"
+        )
     target = columns.targets[:, output]
     gap = target[pairs[:, 1]] - target[pairs[:, 0]]
     others = [k for k in range(len(columns.inputs)) if k not in moved]
@@ -295,7 +299,7 @@ def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: 
     noise = 2**0.5 * float(table.noise[output])
     least = float(norm.isf(rate / len(pairs)))
     against = np.flatnonzero(beyond > max(least * noise, GIVE * float(np.std(target))))
-    guilty = _answerable(pairs[against])
+    guilty = _covering_rows(pairs[against])
     worst = [float(beyond[against[(pairs[against] == row).any(axis=1)]].max()) for row in guilty]
     order = np.argsort([-by for by in worst], kind="stable")
     rows = table.called(np.array(guilty, int)[order])
@@ -303,8 +307,8 @@ def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: 
     deviations = by / noise if noise else np.full(len(by), np.inf)
     words = _said(rows, by, deviations, f"{len(pairs)} pairs of rows", least)
     shown = pairs[against[np.argsort(-beyond[against], kind="stable")[:MOST_PAIRS]]]
-    told = tuple((int(table.numbers[one]), int(table.numbers[two])) for one, two in shown)
-    return Finding(name, rows, _floats(by), _floats(deviations), told, len(pairs), words)
+    numbered = tuple((int(table.numbers[one]), int(table.numbers[two])) for one, two in shown)
+    return Finding(name, rows, _floats(by), _floats(deviations), numbered, len(pairs), words)
 
 
 def _laid_side_by_side(
@@ -316,7 +320,7 @@ def _laid_side_by_side(
         return _situations(stated, quantity, columns, here)
     lower, upper = stated.limits
     if lower is None and upper is None:
-        return "its limits change from place to place: rows alone cannot tell"
+        return "cannot be checked on rows: its limits depend on the inputs"
     scaled = standardised(columns.rows)
     index = columns.index(str(quantity.column))
     places = np.flatnonzero(here)
@@ -346,7 +350,7 @@ def _situations(
     """The same of two situations: a row in the first of them beside one in the second."""
     one, other = (matches(side, columns, here) for side in (quantity.first, quantity.second))
     if one is None or other is None:
-        return "rows alone cannot tell"
+        return "cannot be checked on rows"
     moved = [columns.index(name) for name in quantity.columns]
     others = np.delete(standardised(columns.rows), moved, axis=1)
     first, second = np.flatnonzero(one), np.flatnonzero(other)
@@ -367,8 +371,8 @@ def _situations(
     return pairs, moved, (-end(high, give, np.inf), -end(low, -give, -np.inf))
 
 
-def _answerable(pairs: np.ndarray) -> list[int]:
-    """The fewest rows that explain all contradictions, found greedily; both rows of a single one."""
+def _covering_rows(pairs: np.ndarray) -> list[int]:
+    """A small set of rows that covers all contradictions (greedy); both rows of a lone contradiction."""
     left, found = pairs, []
     while len(left):
         rows, counts = np.unique(left, return_counts=True)
@@ -388,7 +392,7 @@ def _said(
     rows: Sequence[int], by: np.ndarray, deviations: np.ndarray, compared: str, least: float
 ) -> str:
     if not rows:
-        return f"nothing in {compared} that noise does not explain"
+        return f"no violation beyond noise in {compared}"
     verb = "row breaks" if len(rows) == 1 else "rows break"
     listed = ", ".join(
         f"{row} (by {much:.3g}, {far:.1f} sd)" if np.isfinite(much) else f"{row} (no value there)"

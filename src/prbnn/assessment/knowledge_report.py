@@ -34,10 +34,10 @@ HEADINGS = (
 )
 # one line under the table, in its own words
 PRICES = (
-    "Prices in nats per unit: price, of mean violation tolerated; bound price, of moving the bound "
-    "outwards."
+    "Price: nats gained per unit of mean violation tolerated; bound price: nats gained per unit the "
+    "bound is loosened."
 )
-NO_PRICE = " A hard rule without a tolerance has none."
+NO_PRICE = " A hard rule without a tolerance has no price."
 
 
 @dataclass(frozen=True)

@@ -157,15 +157,15 @@ class Certificate:
     def mismatch(self, posterior: Posterior, rules: Sequence[Rule]) -> str:
         """Why it may not be trusted for these draws and rules; empty where it may."""
         if not self.is_of(posterior):
-            return "it speaks of other weights, another network, likelihood, scaling or table"
+            return "it was made for other weights, another network, likelihood, scaling or table"
         if self.schema == 1:
-            return "it is of an earlier version, which did not say which rules it speaks of"
+            return "it was written by an earlier version that did not record its rules"
         known = {rule.label: rule for rule in named(rules)}
         for found in self.rules:
             if found.rule not in known:
-                return f"it speaks of a rule {found.rule!r} that is not among these"
+                return f"it was made for a rule {found.rule!r} that the model does not have"
             if found.claim != of_rule(known[found.rule], found.region, found.tolerance):
-                return f"it speaks of another rule {found.rule!r}, strength, region or tolerance"
+                return f"it was made for another rule {found.rule!r}, strength, region or tolerance"
             if found.draws != len(posterior):
                 return f"it has {found.draws} verdicts on {found.rule!r} for {len(posterior)} draws"
         return ""
@@ -240,8 +240,9 @@ class Certificate:
         try:
             found = Certificate.from_plain(read_plain(path))
         except CertificateError as error:
-            told = str(error)
-            raise type(error)(told if str(path) in told else f"{path}: {told}") from None
+            message = str(error)
+            named = message if str(path) in message else f"{path}: {message}"
+            raise type(error)(named) from None
         why = "" if posterior is None else found.mismatch(posterior, rules or ())
         if why:
             raise CertificateError(f"{path}: {why}; certify again")
@@ -297,8 +298,8 @@ def _earlier(region: str, how: str) -> tuple[int | None, str]:
     held = re.search(r"the others at (\d+)", region)
     if how == "boxes":
         region += (
-            " (written by an earlier version: a column of at most 2, or of at most 12 whole, values "
-            "only at these; check again to know which)"
+            " (written by an earlier version: columns with few distinct values were proved only at those "
+            "values; certify again for exact sets)"
         )
     return (int(held.group(1)) if held else None), region
 

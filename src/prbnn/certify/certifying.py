@@ -138,17 +138,17 @@ class Certifier:
             spent = time.monotonic() - began
             nothing = UNDECIDED * count
             return RuleCertificate(rule.label, "", nothing, 1.0, (), 0.0, why, spent), 0.0
-        asked = self._properties[place]
+        goal = self._properties[place]
         if count:
-            asked.load(posterior)
-        question = asked.question
-        found = search(asked, count, question.lower, question.upper, seconds, progress)
+            goal.load(posterior)
+        question = goal.question
+        found = search(goal, count, question.lower, question.upper, seconds, progress)
         return RuleCertificate(
             rule=rule.label,
             region=question.region,
             verdicts=_verdicts(found),
             left=float(found.left.max(initial=0.0)),
-            counterexamples=_counterexamples(asked, found),
+            counterexamples=_counterexamples(goal, found),
             tolerance=self.tolerance * question.unit,
             how="boxes",
             seconds=time.monotonic() - began,
@@ -182,14 +182,14 @@ def _verdicts(found: Found) -> str:
     )
 
 
-def _counterexamples(asked: RuleProperty, found: Found) -> tuple[Counterexample, ...]:
-    names = asked.columns.inputs
+def _counterexamples(goal: RuleProperty, found: Found) -> tuple[Counterexample, ...]:
+    names = goal.columns.inputs
     kept = sorted(found.counterexamples)[:KEPT]
     return tuple(
         Counterexample(
             draw,
             {n: float(v) for n, v in zip(names, found.counterexamples[draw], strict=True)},
-            float(found.scores[draw]) * asked.question.unit,
+            float(found.scores[draw]) * goal.question.unit,
         )
         for draw in kept
     )

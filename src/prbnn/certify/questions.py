@@ -1,7 +1,7 @@
 """What there is to prove of a rule: its score as a function of the point, and the boxes it holds on.
 
 The score is the one that training uses (`prbnn.rules.scoring`), with bounds evaluated at a point that is
-traced and so may stand for a whole box.
+traced and so may represent a whole box.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def boxes(
     parts, words, counts = [], [], []
     for sweep in sampling.region or (Sweep(),):
         read = swept(sweep, sampling, columns)
-        base, count, told = _spread(columns, read.held, rows)
+        base, count, held_words = _spread(columns, read.held, rows)
         parts.append(_boxes_of(read, base, columns))
-        words.append(read.words(told))
+        words.append(read.words(held_words))
         counts += [count] if read.held else []
     lower, upper = (np.concatenate(ends) for ends in zip(*parts, strict=True))
     return lower, upper, "; or ".join(words), min(counts) if counts else None

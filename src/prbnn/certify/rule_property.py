@@ -72,7 +72,7 @@ class RuleProperty:
             # the same score, written in several ways; the tightest bounds of all are taken
             self.programs = [jax.make_jaxpr(way)(*asked) for way in ways]
         self._run = eqx.filter_jit(self._enclose_all)
-        self._hunted = eqx.filter_jit(self._hunt_all)
+        self._descended = eqx.filter_jit(self._descend_all)
 
     def load(self, posterior: Posterior) -> None:
         """Take the draws of a posterior; they stay on the host, from where each call takes some."""
@@ -137,18 +137,20 @@ class RuleProperty:
         vectors = self.vectors[networks]
         return np.asarray(_deployed(model, bare, self.frame, vectors, x, known))
 
-    def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def find_counterexamples(
+        self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> np.ndarray:
         scale, shift = self.scaling.input_scale, self.scaling.input_shift
         ends = [jnp.asarray((end - shift) / scale, float) for end in (low, high)]
         starts = np.random.default_rng(0).random(low.shape[1:])
         # the first start is the middle of its box
         starts[0] = 0.5
         begin = ends[0] + (ends[1] - ends[0]) * jnp.asarray(starts, float)
-        found = self._hunted(self.vectors[networks], *ends, begin)
+        found = self._descended(self.vectors[networks], *ends, begin)
         # rounding must not move a point out of its box in the user's units
         return np.clip(np.asarray(found, np.float64) * scale + shift, low, high)
 
-    def _hunt_all(self, vectors: Array, low: Array, high: Array, begin: Array) -> Array:
+    def _descend_all(self, vectors: Array, low: Array, high: Array, begin: Array) -> Array:
         def slot(vector: Array, low: Array, high: Array, begin: Array) -> Array:
             weights, own = vector[: self.size], vector[self.size :]
             drawn = response(self.network, self.likelihood, weights, own)

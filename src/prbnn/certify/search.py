@@ -16,8 +16,8 @@ import numpy as np
 # starting points of the descent per call
 STARTS = 2048
 # the descent is repeated in the worst boxes of a call, at calls 8, 16, 32 ...
-HUNTED_BOXES = 16
-HUNTED_CALL = 8
+DESCENT_BOXES = 16
+DESCENT_CALL = 8
 # a box narrower than this fraction of its region in every direction is left undecided
 NARROWEST = 2.0**-40
 # a box counts at least this fraction of its region
@@ -51,8 +51,10 @@ class Property(Protocol):
         """Scores (slots, lanes) at points, in the precision and by the program that users run."""
         ...
 
-    def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """A point with a low score in every box, found by descent."""
+    def find_counterexamples(
+        self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> np.ndarray:
+        """A point with a low score in every box, by descent; a counterexample if below -tolerance."""
         ...
 
 
@@ -109,7 +111,7 @@ class _Waiting:
 
 
 def search(
-    asked: Property,
+    goal: Property,
     networks: int,
     low: np.ndarray,
     high: np.ndarray,
@@ -127,14 +129,14 @@ def search(
     """
     if not networks:
         return Found(np.zeros(0))
-    slots, lanes = asked.slots, max(1, asked.work // asked.slots)
+    slots, lanes = goal.slots, max(1, goal.work // goal.slots)
     widths = np.max(high - low, axis=0)
     found = Found(np.zeros(networks))
     fraction = np.full(len(low), 1 / len(low))
     waiting = {n: _Waiting(low, high, fraction) for n in range(networks)}
-    _hunt(asked, waiting, found, slots)
+    _find_counterexamples(goal, waiting, found, slots)
     if waiting and started is None:
-        asked.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
+        goal.enclose(*_filled(_batch_of_one(low, high), slots, lanes))
     started = time.monotonic() if started is None else started
     calls = 0
     while waiting and time.monotonic() - started < seconds:
@@ -143,17 +145,17 @@ def search(
         batch = _batch(waiting, slots, lanes)
         found.boxes += sum(len(part[1]) for part in batch)
         ids, lows, highs = _filled(batch, slots, lanes)
-        least, worst, smear = asked.enclose(ids, lows, highs)
+        least, worst, smear = goal.enclose(ids, lows, highs)
         # NaN counts as unproved
-        open_ = ~(least >= -asked.tolerance)
-        points, scores = worst, asked.deployed(ids, worst)
+        open_ = ~(least >= -goal.tolerance)
+        points, scores = worst, goal.deployed(ids, worst)
         calls += 1
-        if calls >= HUNTED_CALL and calls & (calls - 1) == 0:
-            more = _hunt_again(asked, ids, lows, highs, least)
+        if calls >= DESCENT_CALL and calls & (calls - 1) == 0:
+            more = _find_in_worst_boxes(goal, ids, lows, highs, least)
             points, scores = (
                 np.concatenate(both, 1) for both in zip((points, scores), more, strict=True)
             )
-        broken = scores < -asked.tolerance
+        broken = scores < -goal.tolerance
         spare = slots * lanes / max(1, int(open_.sum()))
         for slot, (network, lows_, highs_, fraction) in enumerate(batch):
             if network not in waiting:
@@ -249,16 +251,18 @@ def _wide(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> np.ndarray:
     return (high - low > NARROWEST * widths) & (low < middle) & (middle < high)
 
 
-def _hunt_again(asked: Property, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
+def _find_in_worst_boxes(goal: Property, ids, low, high, least) -> tuple[np.ndarray, np.ndarray]:
     """Points and scores of a descent in those boxes of a call that are furthest from a proof."""
-    count = min(HUNTED_BOXES, least.shape[1])
+    count = min(DESCENT_BOXES, least.shape[1])
     pick = np.argsort(least, axis=1)[:, np.arange(STARTS // len(ids)) % count]
     slot = np.arange(len(ids))[:, None]
-    points = asked.hunt(ids, low[slot, pick], high[slot, pick])
-    return points, asked.deployed(ids, points)
+    points = goal.find_counterexamples(ids, low[slot, pick], high[slot, pick])
+    return points, goal.deployed(ids, points)
 
 
-def _hunt(asked: Property, waiting: dict[int, _Waiting], found: Found, slots: int) -> None:
+def _find_counterexamples(
+    goal: Property, waiting: dict[int, _Waiting], found: Found, slots: int
+) -> None:
     """A descent from many starts before any box is split: most violations are found here."""
     networks, lanes = list(waiting), STARTS // slots
     for start in range(0, len(networks), slots):
@@ -272,11 +276,11 @@ def _hunt(asked: Property, waiting: dict[int, _Waiting], found: Found, slots: in
         )
         shape = (slots, lanes, boxes.low.shape[1])
         low, high = (np.broadcast_to(end[index], shape) for end in (boxes.low, boxes.high))
-        points = asked.hunt(ids, low, high)
-        scores = asked.deployed(ids, points)
+        points = goal.find_counterexamples(ids, low, high)
+        scores = goal.deployed(ids, points)
         for slot, network in enumerate(group):
             place = int(np.argmin(scores[slot]))
             found.scores[network] = float(scores[slot, place])
-            if scores[slot, place] < -asked.tolerance:
+            if scores[slot, place] < -goal.tolerance:
                 found.counterexamples[network] = points[slot, place].copy()
                 del waiting[network]

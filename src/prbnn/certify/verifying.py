@@ -17,12 +17,12 @@ from jaxtyping import Array
 
 from prbnn.certify.descent import descend
 from prbnn.certify.enclosures import linear
-from prbnn.certify.enclosures.activations import known
+from prbnn.certify.enclosures.activations import ENCLOSED
 from prbnn.certify.enclosures.chain import Chain, chain_of
 from prbnn.certify.enclosures.network_bounds import boxes_of
 from prbnn.certify.search import search
 from prbnn.errors import KnowledgeError
-from prbnn.model.networks import ACTIVATIONS, Dense, Layers
+from prbnn.model.networks import Dense, Layers
 
 # steps of the descent, and how much shorter each is than the one before
 STEPS = 20
@@ -92,19 +92,19 @@ def verify(
     added = np.broadcast_to(np.asarray(offset, np.float64), rows.shape[:1])
     if not (np.all(np.isfinite(rows)) and np.all(np.isfinite(added))):
         raise ValueError("coefficients and offset must be finite")
-    asked = LinearProperty(built, chain, rows, added, holds, high[0] - low[0])
+    goal = LinearProperty(built, chain, rows, added, holds, high[0] - low[0])
     # a network that overflows stays undecided, without a warning from NumPy
     with np.errstate(over="ignore", invalid="ignore"):
-        found = search(asked, 1, low, high, seconds, started=started)
+        found = search(goal, 1, low, high, seconds, started=started)
     point = found.counterexamples.get(0)
     status = "refuted" if point is not None else "proved" if found.left[0] == 0 else "undecided"
     return Verdict(status, point, float(found.left[0]), found.boxes, found.seconds)
 
 
 def _layers(pairs: Sequence, activation: str) -> Layers:
-    if not known(activation):
+    if activation not in ENCLOSED:
         raise KnowledgeError(
-            f"certify: activation {activation!r} is not one of {', '.join(ACTIVATIONS)}"
+            f"certify: activation {activation!r} is not one of {', '.join(ENCLOSED)}"
         )
     layers, deep = [], None
     for place, pair in enumerate(pairs):
@@ -180,13 +180,15 @@ class LinearProperty:
         scores = scores + 8 * (self.rows.shape[1] + 2) * 2.0**-53 * size
         return (scores.min(1) if self.holds == "all" else scores.max(1))[None]
 
-    def hunt(self, networks: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def find_counterexamples(
+        self, networks: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> np.ndarray:
         starts = self.generator.random(low.shape[1:])
         with jax.enable_x64(self.wide):
             rows, added = jnp.asarray(self.rows, float), jnp.asarray(self.added, float)
             ends = [jnp.asarray(end[0], float) for end in (low, high)]
             begin = ends[0] + (ends[1] - ends[0]) * jnp.asarray(starts, float)
-            found = np.asarray(_hunt(self.built, rows, added, self.holds, *ends, begin))
+            found = np.asarray(_descend(self.built, rows, added, self.holds, *ends, begin))
         return np.clip(found.astype(np.float64), low[0], high[0])[None]
 
 
@@ -212,7 +214,7 @@ def _outputs(built: Layers, x: Array) -> Array:
 
 
 @eqx.filter_jit
-def _hunt(built: Layers, rows: Array, added: Array, holds: str, low, high, begin) -> Array:
+def _descend(built: Layers, rows: Array, added: Array, holds: str, low, high, begin) -> Array:
     def score(x: Array) -> Array:
         scores = rows @ built(x) + added
         return jnp.min(scores) if holds == "all" else jnp.max(scores)

@@ -60,7 +60,7 @@ def _line(series: pd.Series, name: str) -> dict[str, Any]:
     present = series.dropna()
     if column.kind == "number":
         low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))
-        values = f"{low:.6g} to {high:.6g}, half below {middle:.6g}"
+        values = f"{low:.6g} to {high:.6g}, median {middle:.6g}"
     elif column.kind == "date":
         values = f"from {present.min()} to {present.max()}"
     else:

@@ -36,7 +36,10 @@ def plan_of(
 ) -> RunPlan:
     """A plan from the texts of the command line; text that cannot be read raises BadParameter.
 
-    The named arguments are texts, lists among them; ``options`` are the other fields of the plan.
+    - ``inputs``, ``drop``, ``categories``: names of columns, separated by commas
+    - ``hidden``: widths of the hidden layers, separated by commas; empty for the default
+    - ``noise``: "learned", "by input" or a number above 0
+    - ``options``: the other fields of the plan
     """
     try:
         layers = tuple(int(size) for size in parse_names(hidden)) or None

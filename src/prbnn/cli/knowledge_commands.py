@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from prbnn.assessment.audit import Audit, Finding, audit_of
-from prbnn.assessment.standing import Standing, standings
+from prbnn.assessment.data_agreement import Agreement, agreements
 from prbnn.data.columns import Columns
 from prbnn.data.encoded_table import encode, learn_encoding
 from prbnn.data.files import read_file
@@ -50,27 +50,27 @@ def check(
         read = read_knowledge(knowledge)
         columns, numbers, classes = _columns(data, targets, drop, categories, classes=classes)
         rules = named(read.rules)
-        found, problems = standings(rules, columns, numbers, read.units)
+        found, problems = agreements(rules, columns, numbers, read.units)
         audited = None
         if rules and not problems and not classes:
             audited = audit_of(rules, columns, noise=noise, numbers=numbers)
-    clashes = [] if problems else conflicts(rules, columns)
+    found_conflicts = [] if problems else conflicts(rules, columns)
     if not rules:
         echo(f"{knowledge} holds no rules yet.")
     findings = [None] * len(rules) if audited is None else audited.findings
     for number, (rule, seen, against) in enumerate(zip(rules, found, findings, strict=True), 1):
         echo("\n".join(_rule_lines(number, rule, seen, against, columns)))
     if audited is not None:
-        echo(f"Audit: {_audited(audited)} ({audited.told_noise}).")
+        echo(f"Audit: {_audited(audited)} ({audited.noise_text}).")
     for name in read.units:
         if name not in (known := (*columns.inputs, *columns.outputs)):
             echo(f"Note: units name no column {name!r}{nearest(name, known)}")
-    _print_problems(problems, clashes)
+    _print_problems(problems, found_conflicts)
     if records is not None:
-        write_record(records, _record(rules, found, columns, problems, clashes, audited))
+        write_record(records, _record(rules, found, columns, problems, found_conflicts, audited))
     if problems:
         raise typer.Exit(BAD_INPUT)
-    if any(clash.contradiction for clash in clashes):
+    if any(conflict.contradiction for conflict in found_conflicts):
         raise typer.Exit(INFEASIBLE)
 
 
@@ -169,7 +169,7 @@ def _targets(
 
 
 def _rule_lines(
-    number: int, rule: Rule, seen: Standing | None, against: Finding | None, columns: Columns
+    number: int, rule: Rule, seen: Agreement | None, against: Finding | None, columns: Columns
 ) -> list[str]:
     """The lines printed of one rule: ``seen`` is its agreement with the data, ``against`` its audit."""
     lines = {
@@ -192,7 +192,7 @@ def _audited(found: Audit) -> str:
 
 
 def _says(rule: Rule, columns: Columns) -> str:
-    """The rule in words, with the target's name where it speaks of the only one."""
+    """The rule in words, with the target's name where that is the only output."""
     only = rule.of is None and len(columns.outputs) == 1
     return rule.in_words(columns.outputs[0] if only else None)
 
@@ -219,26 +219,29 @@ def _range(column: str, low: float, high: float, columns: Columns) -> str:
     return f"{column} in {{{', '.join(f'{value:g}' for value in values)}}}"
 
 
-def _print_problems(problems: Sequence[str], clashes: Sequence[Conflict]) -> None:
+def _print_problems(problems: Sequence[str], found_conflicts: Sequence[Conflict]) -> None:
     for problem in problems:
-        echo(f"Wrong: {problem}")
-    for clash in clashes:
-        if clash.contradiction:
-            echo(f"Contradiction: {clash}")
+        echo(f"Error: {problem}")
+    for conflict in found_conflicts:
+        if conflict.contradiction:
+            echo(f"Contradiction: {conflict}")
         else:
-            echo(f"Note: {clash}; strengths that give way will settle it")
+            echo(
+                f"Note: {conflict}; training will trade these rules off, since at least one is soft, on "
+                "average or has a tolerance"
+            )
     if problems:
-        echo("Contradictions are looked for when every rule fits the data.")
-    elif not clashes:
+        echo("Contradictions were not checked; fix the errors above first.")
+    elif not found_conflicts:
         echo("No contradictions found.")
 
 
 def _record(
     rules: Sequence[Rule],
-    found: Sequence[Standing | None],
+    found: Sequence[Agreement | None],
     columns: Columns,
     problems: Sequence[str],
-    clashes: Sequence[Conflict],
+    found_conflicts: Sequence[Conflict],
     audited: Audit | None,
 ) -> dict[str, Any]:
     return {
@@ -256,6 +259,6 @@ def _record(
             for rule, seen in zip(rules, found, strict=True)
         ],
         "problems": list(problems),
-        "conflicts": [asdict(clash) for clash in clashes],
+        "conflicts": [asdict(conflict) for conflict in found_conflicts],
         "audit": None if audited is None else asdict(audited),
     }

@@ -122,8 +122,8 @@ def _cells(series: pd.Series, column: Column, what: str) -> np.ndarray:
             if dates.isna().any():
                 wrong = series[dates.index[dates.isna()][0]]
                 raise DataError(
-                    f"{what}: column {column.name!r} has {wrong!r}, which is no date as the fit has "
-                    f"seen them ({column.format})",
+                    f"{what}: column {column.name!r} has {wrong!r}, which does not match the "
+                    f"date format of the training file ({column.format}); rewrite it",
                     column.name,
                 )
             series = dates.reindex(series.index)

@@ -63,7 +63,7 @@ ATTRIBUTES = {
     "n_features_in_": "number of input columns",
     "feature_names_in_": "their names, where the data had names",
 }
-# stands in a class docstring where the two sections belong
+# placeholder in a class docstring, replaced by the two sections
 SECTIONS = "{parameters and attributes}"
 
 

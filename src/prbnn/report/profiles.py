@@ -83,7 +83,7 @@ def profile(
 ) -> Profile:
     """Predict along ``values`` of a column, the other columns at the typical row.
 
-    Of classes there are no intervals of a new observation; those of the functions stand in.
+    Classes have no intervals of a new observation; those of the functions are used instead.
     """
     rows = np.tile(typical_row(posterior.columns), (len(values), 1))
     rows[:, column] = values
@@ -128,7 +128,11 @@ def about(rule: Rule, columns: Columns, output: int) -> bool:
 def limits(
     rules: Sequence[Rule], columns: Columns, way: Profile, output: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Lines (values, bound) of bounds that depend on the profile's column only, where they hold."""
+    """Lines (values, bound) of bounds that depend on the profile's column only, where they hold.
+
+    ``way`` is the profile, ``output`` the position of the output that it shows; of ``rules``, those about
+    that output as it is are drawn.
+    """
     lines = []
     for rule in rules:
         held = in_region(rule.region, columns, way.rows, beyond=True)

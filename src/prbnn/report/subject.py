@@ -62,7 +62,7 @@ class Subject:
         if len(self.targets) != rows or np.shape(self.held_out) != (rows,):
             raise DataError(
                 f"{rows} rows of inputs, {len(self.targets)} targets and held_out of shape "
-                f"{np.shape(self.held_out)}; give one of each a row"
+                f"{np.shape(self.held_out)}; pass one target and one held_out value per row"
             )
         if self.posterior.columns.layout is not None:
             raise DataError("a report is about a table; a model of sequences has none to show yet")

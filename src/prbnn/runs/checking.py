@@ -211,8 +211,8 @@ def earlier_certificate(run: Run) -> str | None:
     of = plain.get(RUN)
     if not certificate.is_of(run.model.posterior_) or of not in (None, run.identity):
         raise CertificateError(
-            f"{path} is of other weights than the model beside it; if the model is the right one, "
-            "delete the certificate and check again"
+            f"{path} was made for other weights than those of the model beside it; if the model is "
+            "the right one, delete the certificate and check again"
         )
     return None
 

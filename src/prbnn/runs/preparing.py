@@ -150,13 +150,13 @@ def _knowledge(
     read = read_knowledge(plan.knowledge)
     rules = tuple(named(read.rules))
     try:
-        found = [clash for clash in conflicts(rules, columns) if clash.contradiction]
+        found = [conflict for conflict in conflicts(rules, columns) if conflict.contradiction]
     except KnowledgeError as error:
         more = _whereabouts(error.column, encoding, known)
         raise KnowledgeError(f"{error}{more}", error.rule, error.column) from None
     if found:
-        listed = "; ".join(str(clash) for clash in found)
-        names = dict.fromkeys(name for clash in found for name in clash.rules)
+        listed = "; ".join(str(conflict) for conflict in found)
+        names = dict.fromkeys(name for conflict in found for name in conflict.rules)
         raise InfeasibleError(f"the rules contradict each other: {listed}", tuple(names))
     return rules, dict(read.units)
 

@@ -51,9 +51,11 @@ def naming_file(path: str | os.PathLike) -> Generator[None]:
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except KeyError as error:
-        raise ModelFileError(f"{path}: the file lacks {error}") from error
+        raise ModelFileError(f"{path}: the file lacks {error}; save the model again") from error
     except BROKEN as error:
-        raise ModelFileError(f"{path}: the file does not hold together: {error}") from error
+        raise ModelFileError(
+            f"{path}: the file is inconsistent: {error}; save the model again"
+        ) from error
 
 
 def saved_model(
@@ -147,7 +149,7 @@ def _posteriors(
 
     stored = posterior("draws")
     if not len(stored):
-        raise ModelFileError("there are no draws")
+        raise ModelFileError("the file contains no draws; fit and save again")
     both, places = stored.joined(posterior("raw")), tensors["raw/places"]
     _check_places(places, both.draws)
     return stored, both.take(places)
@@ -185,7 +187,10 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
     inputs, outputs = tuple(names["inputs"]), tuple(names["outputs"])
     layout = from_json(names["layout"], {})
     if not all(isinstance(name, str) for name in (*inputs, *outputs)) or not outputs:
-        raise ModelFileError("names of columns are texts, and there is an output")
+        raise ModelFileError(
+            "the file is damaged: column names must be strings and at least one output is needed; save "
+            "the model again"
+        )
     if layout is not None:
         check_layout(layout, inputs, outputs)
     categories = tuple(_categories(names, data, layout))

@@ -26,7 +26,7 @@ def study(engines: list[str], files: Files, out: Path) -> None:
         "inside the band. OC-BNN: the authors' own prior, as published. In band: of the raw draws; "
         "stored: of those kept under a hard rule.\nThe authors' runs on one core: BBB "
         f"{simulation.PUBLISHED_SECONDS['bbb']:g} s, HMC {simulation.PUBLISHED_SECONDS['nuts']:g} s "
-        "(extrapolated); their HMC stands beside NUTS."
+        "(extrapolated); their HMC is compared with NUTS."
     )
     for measured in found:
         if measured.engine == "nuts":

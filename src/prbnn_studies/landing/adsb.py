@@ -29,7 +29,7 @@ AGREE = (0.8, 1.25)  # reported speed over the speed of the positions; wrong uni
 SLOPES = (
     150.0,
     750.0,
-)  # ft in a NM, 1.4 to 7 degrees; wrong units: 1/3 of 3 degrees or 3 times as much
+)  # ft per NM, 1.4 to 7 degrees; wrong units: 1/3 of 3 degrees or 3 times as much
 
 STAYS_UP = "does not come down to the ground"
 SHORT = "seen too shortly"

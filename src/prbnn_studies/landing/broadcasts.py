@@ -20,7 +20,7 @@ FILE = Path("adsb_paris_quickstart") / "quickstart.json.gz"
 ENDINGS = (".csv", ".csv.gz", ".json", ".json.gz", ".parquet")
 
 # meaning: the names it goes by, and what turns the unit that such a column has into s, deg, ft, kt
-FEET, KNOTS = 1 / 0.3048, 3600 / 1852  # in a metre, in a metre a second
+FEET, KNOTS = 1 / 0.3048, 3600 / 1852  # ft per m; kt per m/s
 NAMES = {
     "time": {"timestamp": 1.0, "time": 1.0},
     "latitude": {"latitude": 1.0, "lat": 1.0},

@@ -54,8 +54,8 @@ class Source:
         return self.tracks.values[:, self.history :]
 
     def priced(self, flights: int, *, hard: bool = True) -> list[Rule]:
-        """The certain rules as they are, unless not ``hard``; the others at a price that grows with
-        the flights beside them."""
+        """Physical rules (`certain`) stay hard if ``hard``; all others are soft, with weight
+        proportional to ``flights``."""
         spread = dict(zip(self.tracks.variables, self._spread, strict=True))
 
         def price(rule: Rule) -> float:
@@ -71,7 +71,7 @@ class Source:
         return self.tracks.values[self.train].std(axis=(0, 1))
 
 
-def made_up(flights: int, seed: int) -> Source:
+def simulated(flights: int, seed: int) -> Source:
     """Simulated approaches; those that do not end on the runway are set apart, as a reader would."""
     tracks = synthetic.approaches(flights, seed)
     latitude, longitude = synthetic.THRESHOLD_LATITUDE, synthetic.THRESHOLD_LONGITUDE
@@ -185,7 +185,7 @@ def _notes(tracks: Tracks) -> tuple[str, ...]:
 
 
 SOURCES: dict[str, Callable[[Path | None, int, int], Source]] = {
-    "synthetic": lambda _, flights, seed: made_up(flights, seed),
+    "synthetic": lambda _, flights, seed: simulated(flights, seed),
     "katl": lambda folder, *_: radar(_given(folder)),
     "adsb": lambda folder, *_: broadcast(_given(folder)),
 }

@@ -14,7 +14,7 @@ from prbnn_studies.solar import inverter, plant, plants
 # What the plate of the simulated inverter says, beside what its neighbours deliver (W; P_watts is what
 # 20 of them feed in, in MW). Derated it gives 80 % of its rating at most; 5 points are left for a field
 # that lies a little under other clouds. Off it gives 0, and not off at least half its rating or 4/5 of
-# what its neighbours give; without a feeder off costs 0.
+# what its neighbours give; if the feeder is down, being off makes no difference.
 DERATE_COSTS = "1e6 * maximum(0, P_watts / 20 - 0.85)"
 OFF_COSTS = "1e6 * Feeder_B * minimum(0.5, 0.8 * P_watts / 20)"
 # of the rating, at most, from the grid when off: without this floor the cost could push power below 0

@@ -182,7 +182,10 @@ def knowledge_table(
 
 
 def chosen(dataset: Dataset, own: Sequence[Fold], engine: Engine, say: Say) -> list[Task]:
-    """One task per split, with the noise and tempering of the best held-out score on its rows."""
+    """One task per split, with the noise and tempering of the best held-out score on its rows.
+
+    ``own`` are the splits of ``dataset``; ``say`` is called with a line on progress.
+    """
     if not engine.races:
         return [_task(dataset, fold, engine, "by input") for fold in own]
     best: list[tuple[float, Task | None]] = [(-np.inf, None)] * len(own)

@@ -25,8 +25,8 @@ from prbnn import (
     fit,
 )
 from prbnn.assessment import anomalies as anomaly
+from prbnn.assessment.data_agreement import agreements
 from prbnn.assessment.knowledge_report import meets
-from prbnn.assessment.standing import standings
 from prbnn.certify import Certificate, certify
 from prbnn.enforcement.measure import measure
 from prbnn.model.response import response
@@ -150,7 +150,7 @@ def test_rows_whose_score_is_undefined_are_told():
     scaling = lines(DRAWS, x, y[:, None]).scaling
     (score,) = scores_of_values([FLOOR], columns, scaling, x, y[:, None])
     assert np.isnan(score[5, 0])
-    (found,), problems = standings([FLOOR], columns)
+    (found,), problems = agreements([FLOOR], columns)
     assert not problems and found.broken == 1 and found.worst == 6 and found.worst_by == np.inf
     assert "no value" in found.words and "y = -1" in found.words
     # noise of .01 does not explain it, noise of 1 does

@@ -41,9 +41,8 @@ SMOOTH: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def known(activation: str) -> bool:
-    """Whether this module can enclose an activation."""
-    return activation == "relu" or (activation in SMOOTH and activation in ACTIVATIONS)
+# activations that this module can enclose
+ENCLOSED = tuple(name for name in ("relu", *SMOOTH) if name in ACTIVATIONS)
 
 
 def derivative(activation: str, order: int) -> Callable[[Array], Array]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.certify.enclosures.activations import ROUNDING, known
+from prbnn.certify.enclosures.activations import ENCLOSED, ROUNDING
 from prbnn.data.scaling import Scaling
 from prbnn.errors import NotEnclosedError
 from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, StudentT
@@ -80,8 +80,10 @@ def chain_of(function: Any) -> tuple[Chain, Scaling | None]:
         raise NotEnclosedError(
             f"a network of type {type(network).__name__} cannot be enclosed; MLP() can"
         )
-    if not known(network.activation):
-        raise NotEnclosedError(f"activation {network.activation!r} cannot be enclosed")
+    if network.activation not in ENCLOSED:
+        raise NotEnclosedError(
+            f"activation {network.activation!r} cannot be enclosed; use one of {', '.join(ENCLOSED)}"
+        )
     depth = range(len(network.layers))
     weights: list[Any] = [leaves[f"layers.{k}.weight"] for k in depth]
     biases: list[Any] = [leaves[f"layers.{k}.bias"] for k in depth]

@@ -48,7 +48,9 @@ def selected(inputs: list, _: dict) -> Form:
     """The second of two cases where the first input is true, the first case where it is false."""
     which, *cases = inputs
     if len(cases) != 2:
-        raise NotEnclosedError("a choice between more than two cases is not enclosed")
+        raise NotEnclosedError(
+            "a choice between more than two cases is not enclosed; nest choices between two cases"
+        )
     like = next(value for value in inputs if isinstance(value, Form))
     shape = np.broadcast_shapes(*(v.shape if isinstance(v, Form) else np.shape(v) for v in inputs))
     otherwise, chosen = (broadcast(as_form(case, inputs, like), shape) for case in cases)

@@ -49,11 +49,15 @@ ELEMENTARY = frozenset(
 def applied(name: str, inputs: list, params: dict, kind: np.dtype) -> Form:
     """The result of one operation on ``inputs``, as deployed in the dtype ``kind``."""
     if name not in OPERATIONS:
-        raise NotEnclosedError(f"the operation {name!r} is not one that can be enclosed")
+        raise NotEnclosedError(
+            f"the operation {name!r} is not enclosed; rewrite the score without it"
+        )
     if kind.kind == "b":
         return OPERATIONS[name](inputs, {**params, "unit": 0.0})
     if kind not in RELATIVE:
-        raise NotEnclosedError(f"{name!r} in {kind} is not enclosed")
+        raise NotEnclosedError(
+            f"{name!r} in {kind} is not enclosed; rewrite the score in float32 or float64"
+        )
     found = OPERATIONS[name](inputs, {**params, "unit": RELATIVE[kind]})
     return found if name in EXACT else _rounded(found, name, params, kind)
 
@@ -120,7 +124,9 @@ def _converted(inputs: list, params: dict) -> Form:
         zero = forms.constant(jnp.zeros(one.shape), one.directions)
         return choices.compared("ne")([one, zero], params)
     if kind.kind != "f":
-        raise NotEnclosedError("rounding to whole numbers is not enclosed")
+        raise NotEnclosedError(
+            "rounding to whole numbers is not enclosed; rewrite the score without it"
+        )
     if kind.itemsize < 8:
         limit = jnp.finfo(kind)
         fits = one.size < float(limit.max)
@@ -147,7 +153,9 @@ def _summed(inputs: list, params: dict) -> Form:
 def _multiplied(inputs: list, params: dict) -> Form:
     one = inputs[0]
     if len(params["axes"]) != 1:
-        raise NotEnclosedError("a product over several axes at once is not enclosed")
+        raise NotEnclosedError(
+            "a product over several axes at once is not enclosed; multiply along one axis at a time"
+        )
     return reduce(forms.times, unstacked(one, params["axes"][0]))
 
 
@@ -178,7 +186,8 @@ def _product(inputs: list, params: dict) -> Form:
     """A product of two matrices, one of which is plain numbers."""
     if all(isinstance(value, Form) for value in inputs):
         raise NotEnclosedError(
-            "a product of two matrices that both depend on the point is not enclosed"
+            "a product of two matrices that both depend on the point is not enclosed; rewrite the score "
+            "without it"
         )
     place = 0 if isinstance(inputs[0], Form) else 1
     one, matrix = inputs[place], jnp.asarray(inputs[1 - place], float)

@@ -42,7 +42,7 @@ class Asked(Protocol):
 
 
 def _asked(name: str) -> core.Primitive:
-    """An operation of a point that stands for a question to the drawn network."""
+    """A primitive of a point whose value the drawn network gives."""
     primitive = core.Primitive(name)
     primitive.def_abstract_eval(lambda x, *, outputs, **_: x.update(shape=(outputs,)))
     return primitive
@@ -140,7 +140,8 @@ def _apply(equation: Any, inputs: list, network: Asked) -> list:
         for variable, value in zip(equation.invars, inputs, strict=True)
     ):
         raise NotEnclosedError(
-            f"{name!r} on whole numbers that depend on the point is not enclosed"
+            f"{name!r} on whole numbers that depend on the point is not enclosed; rewrite the score "
+            "without it"
         )
     if name in ("eq", "ne") and equation.invars[0] is equation.invars[1]:
         # x == x is how programs ask whether x is NaN

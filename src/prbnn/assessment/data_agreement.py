@@ -18,17 +18,17 @@ from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import breaks, lowest
 from prbnn.rules.statements import Changes, Difference, Slope, Statement, Step
 
-UNREADABLE = "cannot be read off rows"
+UNREADABLE = "cannot be checked on rows"
 # rounding of float32, in the rule's unit
 GIVE = 1e-5
 
 
 @dataclass(frozen=True)
-class Standing:
+class Agreement:
     """One rule and the rows in its region.
 
     `broken` rows break it; the row numbered `worst` does by the most, `worst_by` in the user's
-    units (infinite where its score is NaN). None where rows alone cannot tell. `words` is a
+    units (infinite where its score is NaN). None where the rule cannot be checked on rows. `words` is a
     sentence.
     """
 
@@ -55,50 +55,50 @@ class Rows:
         """A row's number and targets."""
         columns = self.columns
         values = zip(columns.outputs, columns.targets[row], strict=True)
-        told = ", ".join(f"{name} = {value:g}{self.unit(name)}" for name, value in values)
-        return f"row {self.numbers[row]} with {told}"
+        shown = ", ".join(f"{name} = {value:g}{self.unit(name)}" for name, value in values)
+        return f"row {self.numbers[row]} with {shown}"
 
     def unit(self, name: object) -> str:
         """The unit of a column, to put behind a number."""
         return f" {self.units[name]}" if isinstance(name, str) and name in self.units else ""
 
 
-def standings(
+def agreements(
     rules: Sequence[Rule],
     columns: Columns,
     numbers: Sequence[int] | None = None,
     units: Mapping[str, str] | None = None,
-) -> tuple[list[Standing | None], list[str]]:
-    """One standing per rule, None for rules that do not fit the data; and what is wrong with those.
+) -> tuple[list[Agreement | None], list[str]]:
+    """One agreement per rule, None for rules that do not fit the data; and what is wrong with those.
 
     ``numbers`` are the numbers of rows, 1, 2, ... if None; ``units`` those of columns.
 
     >>> from prbnn import AtLeast
     >>> x = np.arange(4.0)[:, None]
-    >>> (found,), _ = standings([AtLeast(1)], Columns(("x",), ("y",), x, x), units={"y": "kW"})
+    >>> (found,), _ = agreements([AtLeast(1)], Columns(("x",), ("y",), x, x), units={"y": "kW"})
     >>> found.words
     '1 of 4 rows breaks it, by 1 kW: row 1 with y = 0 kW'
     """
     rows = Rows(columns, numbers or range(1, len(columns.rows) + 1), units or {})
-    found: list[Standing | None] = []
+    found: list[Agreement | None] = []
     problems = []
     for rule in rules:
         try:
             with naming(rule):
-                found.append(_standing(rule, rows))
+                found.append(_agreement(rule, rows))
         except KnowledgeError as error:
             problems.append(str(error))
             found.append(None)
     return found, problems
 
 
-def _standing(rule: Rule, rows: Rows) -> Standing:
+def _agreement(rule: Rule, rows: Rows) -> Agreement:
     columns, scaling = rows.columns, rows.scaling
     # a rule that does not fit the data is refused here
     rule.bind(columns, scaling, sample(rule.sampling(columns), columns, 64))
     if rule.parts != (rule,):
-        parts = [(part.describe(), _standing(part, rows)) for part in rule.parts]
-        return Standing(
+        parts = [(part.describe(), _agreement(part, rows)) for part in rule.parts]
+        return Agreement(
             parts[0][1].rows, "; ".join(f"{said}: {found.words}" for said, found in parts)
         )
     statements = rule.statements(columns)
@@ -106,17 +106,19 @@ def _standing(rule: Rule, rows: Rows) -> Standing:
     here = np.any(regions, axis=0)
     total = int(here.sum())
     if not total:
-        return Standing(0, "no row is in its region; it speaks of what is beyond the data")
-    told = [_of_pairs(s, columns, there) for s, there in zip(statements, regions, strict=True)]
-    if all(words is not None for words in told):
-        said = (
-            f"{s.words}: {w}" if s.words else f"{w}" for s, w in zip(statements, told, strict=True)
+        return Agreement(
+            0, "no row is in its region: the rule only concerns inputs outside the data"
         )
-        return Standing(total, "; ".join(said))
+    shown = [_of_pairs(s, columns, there) for s, there in zip(statements, regions, strict=True)]
+    if all(words is not None for words in shown):
+        said = (
+            f"{s.words}: {w}" if s.words else f"{w}" for s, w in zip(statements, shown, strict=True)
+        )
+        return Agreement(total, "; ".join(said))
     points, targets = columns.rows[here], columns.targets[here]
     (score,) = scores_of_values([rule], columns, scaling, points, targets)
     if score is None:
-        return Standing(total, UNREADABLE)
+        return Agreement(total, UNREADABLE)
     unit = float(rule.bind(columns, scaling, points).unit)
     return _values(
         statements[0], lowest(score, axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here)
@@ -125,26 +127,26 @@ def _standing(rule: Rule, rows: Rows) -> Standing:
 
 def _values(
     stated: Statement, score: np.ndarray, give: float, rows: Rows, places: np.ndarray
-) -> Standing:
+) -> Agreement:
     broken, total = int(np.sum(breaks(score, give))), len(score)
     if not broken:
-        return Standing(total, f"all {total} rows obey" if total > 1 else "the one row obeys", 0)
+        return Agreement(total, f"all {total} rows obey" if total > 1 else "the one row obeys", 0)
     at = int(score.argmin())
     row, by = int(places[at]), -float(score[at])
     verb, most = ("breaks", "by") if broken == 1 else ("break", "the worst by")
     much = f"{by:.3g}{rows.unit(subject_of(stated.quantity, rows.columns))}"
     how = f"{most} {much}" if np.isfinite(by) else "where its score has no value"
     words = f"{broken} of {total} rows {verb} it, {how}: {rows.shown(row)}"
-    return Standing(total, words, broken, rows.numbers[row], by)
+    return Agreement(total, words, broken, rows.numbers[row], by)
 
 
 def _of_pairs(statement: Statement, columns: Columns, here: np.ndarray) -> str | None:
-    """What rows say of a slope or a difference, in words; None for other quantities."""
+    """Whether rows agree with a slope or a difference, in words; None for other quantities."""
     match statement.quantity:
         case Slope():
             return _slope(statement, columns, here)
         case Step():
-            # rows say which way it goes; how far over the step they do not say
+            # rows show the direction, not the size of the difference over the step
             return _slope(statement, columns, here) if statement.direction else UNREADABLE
         case Difference():
             return _comparison(statement, columns, here)
@@ -160,7 +162,7 @@ def _slope(statement: Statement, columns: Columns, here: np.ndarray) -> str:
         return f"{UNREADABLE}: too few rows, or {column} does not vary in its region"
     lower, upper = statement.limits
     if lower is None and upper is None:
-        return f"{seen}; the limits change from place to place"
+        return f"{seen}; the limits depend on the inputs, so they are not checked here"
     return f"{seen}; {_verdict(seen, lower, upper)}"
 
 
@@ -170,7 +172,7 @@ def _verdict(seen: Association, lower: float | None, upper: float | None) -> str
         return "against the rule" if seen.slope + give < lower else "too uncertain to tell"
     if upper is not None and seen.slope > upper:
         return "against the rule" if seen.slope - give > upper else "too uncertain to tell"
-    return "with the rule"
+    return "agrees with the rule"
 
 
 def _comparison(statement: Statement, columns: Columns, here: np.ndarray) -> str:
@@ -182,20 +184,23 @@ def _comparison(statement: Statement, columns: Columns, here: np.ndarray) -> str
     if subject not in columns.outputs or any(matches(s, columns, here) is None for s in sides):
         return UNREADABLE
     target = columns.targets[:, columns.outputs.index(str(subject))]
-    means, told = [], []
+    means, shown = [], []
     for side in sides:
         match = matches(side, columns, here)
         if match is None or not match.any():
             return f"{UNREADABLE}: no row has {_side(side)}"
         means.append(float(target[match].mean()))
-        told.append(f"{means[-1]:.3g} with {_side(side)} ({match.sum()} rows)")
+        shown.append(f"{means[-1]:.3g} with {_side(side)} ({match.sum()} rows)")
     gap = means[0] - means[1]
     lower, upper = statement.limits
     if lower is None and upper is None:
-        return f"mean {subject} {' and '.join(told)}; by how much, the rule says row by row"
+        return (
+            f"mean {subject} {' and '.join(shown)}; the required difference depends on the row, so it is "
+            "not checked here"
+        )
     holds = (lower is None or gap >= lower) and (upper is None or gap <= upper)
-    verdict = "with the rule" if holds else "against the rule"
-    return f"mean {subject} {' and '.join(told)}; {verdict}, other columns aside"
+    verdict = "agrees with the rule" if holds else "against the rule"
+    return f"mean {subject} {' and '.join(shown)}; {verdict} (other columns not controlled for)"
 
 
 def matches(side: Changes, columns: Columns, here: np.ndarray) -> np.ndarray | None:
