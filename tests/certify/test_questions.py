@@ -82,7 +82,7 @@ RULES: dict[str, Rule] = {
     "huge text": AtLeast(0.0, of="y - 3 * (far - 1000000)"),
     "huge slope": Increasing("far", of="y"),
 }
-QUICK = ("below", "huge text", "unimodal")
+QUICK = ("below", "huge text")
 
 
 def posterior(activation: str = "relu", kind: str = "standard") -> Posterior:
