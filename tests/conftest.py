@@ -9,15 +9,27 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault(
-    "XLA_FLAGS",
+FLAGS = (
     "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
-    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_cpu_parallel_codegen_split_count=1"
 )
+os.environ.setdefault("XLA_FLAGS", FLAGS)
 # tracing makes many short-lived objects: collecting them 30 times more rarely saves 1/15 of a run
 gc.set_threshold(20_000, 20, 50)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
 MOST_MAPS = 25_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_without_optimisation(request: pytest.FixtureRequest):
+    """For modules marked `light`, whose programs take longer to compile than to run."""
+    import jax
+
+    light = request.node.get_closest_marker("light") and os.environ["XLA_FLAGS"] == FLAGS
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", bool(light))
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,6 +8,8 @@ import pytest
 from prbnn import MLP, AtMost, Increasing, PRBNNRegressor, fit, load
 from prbnn.rules.regions import sample
 
+pytestmark = pytest.mark.light
+
 X = np.linspace(0, 1, 30)[:, None]
 Y = X.ravel() ** 2
 RULES = [Increasing("x", name="rising"), AtMost("x + 0.2", name="limit")]
