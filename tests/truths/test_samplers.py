@@ -188,6 +188,7 @@ class TestParticles:
         close(draws.mean(), 0.476048, 0.03 * 0.476048)
         close(draws.std(), 0.579593, 0.03 * 0.579593)
 
+    @pytest.mark.slow
     def test_the_posterior_of_a_line(self) -> None:
         solution = fit(
             MLP(hidden=()),
