@@ -14,8 +14,8 @@ FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1"
 )
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-# tracing makes many short-lived objects: collecting them 30 times more rarely saves 1/15 of a run
-gc.set_threshold(20_000, 20, 50)
+# tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
+gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
 MOST_MAPS = 25_000
 
