@@ -20,16 +20,14 @@ gc.set_threshold(20_000, 10, 5)
 MOST_MAPS = 25_000
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compile_without_optimisation(request: pytest.FixtureRequest):
-    """For modules marked `light`, whose programs take longer to compile than to run."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """Programs of tests marked `light` are compiled without optimisation, and those of their fixtures."""
     import jax
 
-    light = request.node.get_closest_marker("light") and os.environ["XLA_FLAGS"] == FLAGS
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", bool(light))
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    light = item.get_closest_marker("light") is not None and os.environ["XLA_FLAGS"] == FLAGS
+    jax.config.update("jax_disable_most_optimizations", light)
+    return (yield)
 
 
 @pytest.fixture(autouse=True, scope="module")
