@@ -3,16 +3,31 @@
 `make test-slow` sets XLA_FLAGS to nothing: slow tests run what users run.
 """
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+FLAGS = (
+    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
 )
+os.environ.setdefault("XLA_FLAGS", FLAGS)
+# tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
+gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
 MOST_MAPS = 25_000
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """Programs of tests marked `light` are compiled without optimisation, and those of their fixtures."""
+    import jax
+
+    light = item.get_closest_marker("light") is not None and os.environ["XLA_FLAGS"] == FLAGS
+    jax.config.update("jax_disable_most_optimizations", light)
+    return (yield)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -26,7 +26,14 @@ RESEARCHER = DOCS / "tutorial-researcher.md"
 
 # what the quick tests put in place of the budgets that pages state
 SHORTER = {
-    README: {"    random_state=0,\n)": "    random_state=0, tempering=0.2, steps=1500, draws=100)"},
+    README: {
+        "import PRBNNRegressor": "import MLP, PRBNNRegressor",
+        "    random_state=0,\n)": (
+            "    random_state=0, network=MLP((16,)), tempering=0.2, steps=1500, draws=100)"
+        ),
+    },
+    DOCS / "report.md": {"steps=1500, draws=100": "steps=750, draws=40"},
+    DOCS / "sequences.md": {"    steps=2000,": "    steps=500, draws=100,"},
 }
 QUICK_FIT = {
     "prbnn fit": "--steps 300 --draws 50 --hidden 8 --no-plain",
@@ -62,7 +69,7 @@ def follow(page, shorter):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, PROOFS], ids=name)
+@pytest.mark.parametrize("page", [*SHORTER, PROOFS], ids=name)
 def test_python_blocks_run_as_they_stand(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     follow(page, {})

@@ -24,6 +24,8 @@ from prbnn.rules.scoring.binding import bind_at
 from tests.certify.made import network
 from tests.certify.made import posterior as made
 
+pytestmark = pytest.mark.light
+
 VALUES = (2, 5, 12, 13)
 TOLERANCE = 1e-4
 DRAWS, UNITS = 24, 6

@@ -17,6 +17,8 @@ from prbnn.errors import CertificateError
 from tests.certify.made import folded, network, plane, posterior, unit_rows
 from tests.compiling import compilations
 
+pytestmark = pytest.mark.light
+
 
 def box(inputs: int) -> Box:
     return Box({name: (0.0, 1.0) for name in "abcdefgh"[:inputs]})

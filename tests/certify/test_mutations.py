@@ -29,6 +29,8 @@ from tests.certify.sampled import Trial, deployed, enclosed, network_of, points_
 from tests.certify.test_network_bounds import hunted
 from tests.marks import quick
 
+pytestmark = pytest.mark.light
+
 Patch = pytest.MonkeyPatch
 
 

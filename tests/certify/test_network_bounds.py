@@ -30,6 +30,8 @@ from tests.certify.sampled import (
 )
 from tests.marks import quick
 
+pytestmark = pytest.mark.light
+
 QUICK = (3, 16, 16, 2)
 
 

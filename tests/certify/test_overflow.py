@@ -12,6 +12,8 @@ from prbnn.certify import bounds, certify
 from prbnn.certify.enclosures.rounding import LARGEST
 from tests.certify.made import network, posterior, unit_rows
 
+pytestmark = pytest.mark.light
+
 
 def test_a_network_whose_outputs_overflow_is_not_proved():
     def cancelling(size: float):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -28,16 +29,28 @@ class NoNetwork:
 
 
 def over(function: Any, low: Any, high: Any) -> Form:
-    """A traced function of the inputs over a box, in float64."""
+    """A traced function of the inputs over a box, in float64; ends with two axes are many boxes."""
     with jax.enable_x64(True):
-        program = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((len(low),), jnp.float64))
-        with jax.disable_jit():
-            found = enclose(
-                program, [forms.box(jnp.asarray(low, float), jnp.asarray(high, float))], NoNetwork()
-            )[0]
+        low, high = jnp.asarray(low, float), jnp.asarray(high, float)
+        inputs = low.shape[-1]
+        program = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((inputs,), jnp.float64))
+
+        def one(low: jax.Array, high: jax.Array) -> Form:
+            found = enclose(program, [forms.box(low, high)], NoNetwork())[0]
             if not isinstance(found, Form):
-                found = forms.constant(jnp.asarray(found, float), len(low))
+                found = forms.constant(jnp.asarray(found, float), inputs)
+            return found
+
+        with jax.disable_jit():
+            found = one(low, high) if low.ndim == 1 else jax.vmap(one)(low, high)
         return jax.tree.map(np.asarray, found)
+
+
+def over_each(function: Any, boxes: Sequence[tuple]) -> Iterator[tuple[Form, Any, Any]]:
+    """The same over each box, with its ends; all are enclosed side by side."""
+    found = over(function, *zip(*boxes, strict=True))
+    for k, (low, high) in enumerate(boxes):
+        yield jax.tree.map(lambda a, k=k: a[k], found), low, high
 
 
 @np.errstate(all="ignore")
@@ -146,12 +159,10 @@ def test_very_many_random_formulas_are_enclosed(seed: int) -> None:
 def test_every_function_of_the_formulas_is_enclosed(name: str) -> None:
     operands = ("a", "b", "0.5")[: FUNCTIONS[name][1]]
     expression = parse(f"{name}({', '.join(operands)})", NAMES)
-    for low, high in BOXES:
-        found = over(
-            lambda x: jnp.asarray(expression.evaluate(dict(zip(NAMES, x, strict=True)), jnp)) * 1.0,
-            low,
-            high,
-        )
+    for found, low, high in over_each(
+        lambda x: jnp.asarray(expression.evaluate(dict(zip(NAMES, x, strict=True)), jnp)) * 1.0,
+        BOXES,
+    ):
         said = outside(
             found,
             lambda x: expression.evaluate(dict(zip(NAMES, x, strict=True))) * 1.0,
@@ -280,27 +291,26 @@ OPERATIONS = {
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations_hold_at_awkward_intervals(name: str) -> None:
     traced, plain = OPERATIONS[name]
-    for low, high in EDGES:
-        said = outside(
-            over(lambda x: traced(x[0]), [low], [high]), lambda x: plain(x[0]), [low], [high]
-        )
-        assert not said, f"over [{low!r}, {high!r}]: {said}"
+    boxes = [([low], [high]) for low, high in EDGES]
+    for found, low, high in over_each(lambda x: traced(x[0]), boxes):
+        said = outside(found, lambda x: plain(x[0]), low, high)
+        assert not said, f"over [{low}, {high}]: {said}"
 
 
 @pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">="])
 def test_comparisons_of_intervals_that_touch(sign: str) -> None:
     expression = parse(f"where(a {sign} b, 1, -1) * 1.0", NAMES)
-    for low, high in (
+    boxes = [
         ([1.0, 1.0], [1.0, 1.0]),
         ([0.0, 1.0], [1.0, 2.0]),
         ([1.0, 0.0], [2.0, 1.0]),
         ([0.0, 0.0], [1.0, 1.0]),
         ([0.0, 2.0], [1.0, 3.0]),
         ([1.0, 1.0 + 2**-52], [1.0, 1.0 + 2**-52]),
+    ]
+    for found, low, high in over_each(
+        lambda x: expression.evaluate(dict(zip(NAMES, x, strict=True)), jnp), boxes
     ):
-        found = over(
-            lambda x: expression.evaluate(dict(zip(NAMES, x, strict=True)), jnp), low, high
-        )
         said = outside(
             found, lambda x: expression.evaluate(dict(zip(NAMES, x, strict=True))), low, high
         )

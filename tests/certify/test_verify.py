@@ -17,6 +17,8 @@ from prbnn.certify.enclosures import linear
 from prbnn.certify.enclosures.chain import chain_of
 from prbnn.errors import KnowledgeError
 
+pytestmark = pytest.mark.light
+
 # one shape for all, so that programs are compiled once: 2 inputs, 4 and 4 units, 2 outputs
 SIZES = (2, 4, 4, 2)
 BOX = [-1.0, -1.0], [1.0, 1.0]

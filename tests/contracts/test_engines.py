@@ -169,6 +169,7 @@ def test_a_price_pulls_the_posterior_to_where_the_rule_holds(name: str, rows: tu
     assert priced > plain + 0.5
 
 
+@pytest.mark.light
 @pytest.mark.parametrize("name", QUICK)
 def test_same_seed_same_draws_and_another_seed_others(name: str, rows: tuple) -> None:
     rule = [AtLeast(-0.4).soft(1.0)]
@@ -177,6 +178,7 @@ def test_same_seed_same_draws_and_another_seed_others(name: str, rows: tuple) ->
     assert not np.array_equal(first.posterior.draws, other.posterior.draws)
 
 
+@pytest.mark.light
 @pytest.mark.parametrize("name", QUICK)
 def test_how_many_draws_there_are(name: str, rows: tuple) -> None:
     engine, _ = QUICK[name]
@@ -202,6 +204,7 @@ def test_nothing_is_compiled_again_for_other_numbers(name: str, rows: tuple) -> 
     assert advance._cached._cache_size() == before
 
 
+@pytest.mark.light
 @pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "sghmc"))
 def test_one_program_trains_from_the_first_chunk_to_the_last(name: str, rows: tuple) -> None:
     """What a chunk hands on is of the very types that the first one was given."""

@@ -50,6 +50,8 @@ from prbnn.rules.scoring.drawn import Drawn, frame_of
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn.rules.strengths import Hard, OnAverage, Probable, Soft
 
+pytestmark = pytest.mark.light
+
 POINTS = 64
 SCALINGS: tuple[ScalingKind, ...] = ("standard", "minmax", "none")
 INPUTS = ("x", "z", "flag")

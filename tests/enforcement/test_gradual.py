@@ -8,6 +8,8 @@ import prbnn
 from prbnn import MLP, AtLeast, Falls, PRBNNSequenceRegressor
 from prbnn.enforcement.pressure import enforcement_of
 
+pytestmark = pytest.mark.light
+
 RULES = (AtLeast(0).soft(8.0), AtLeast(0).in_prior(6.0), AtLeast(0))
 
 

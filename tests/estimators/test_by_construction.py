@@ -29,6 +29,7 @@ from prbnn import (
 from prbnn.model.construction.built import built_in
 
 pytestmark = [
+    pytest.mark.light,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the posterior has collapsed"),
 ]

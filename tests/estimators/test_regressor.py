@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 from tests.compiling import compilations
+from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -438,7 +439,7 @@ def test_the_tempering_is_chosen_alike_for_weights_and_repeated_rows(
     assert bool(weighed.scores) == (rows >= tempering.FEWEST_ROWS)
 
 
-@pytest.mark.parametrize("inference", ["bbb", NUTS(chains=2, keep=20, doublings=3)])
+@pytest.mark.parametrize("inference", quick(["bbb", NUTS(chains=2, keep=20, doublings=3)], "bbb"))
 def test_the_order_of_rows_changes_nothing(table: Table, inference) -> None:
     order = np.random.default_rng(3).permutation(ROWS)
     rules = [Increasing("x0", of="y + x1").soft(0.1)]

@@ -14,6 +14,8 @@ from prbnn.model.priors import Normal
 from prbnn.rules.shape import Increasing
 from prbnn.rules.values import AtLeast
 
+pytestmark = pytest.mark.light
+
 SEEDS = (3, 4)
 
 

@@ -14,6 +14,8 @@ from prbnn.fitting.task import Task
 from prbnn.fitting.train import train
 from prbnn.rules.regions import sample
 
+pytestmark = pytest.mark.light
+
 X = np.linspace(0, 1, 30)[:, None]
 Y = X.ravel() ** 2
 RULES = [Increasing("x", name="rising"), AtMost("x + 0.2", name="limit")]

@@ -15,6 +15,8 @@ from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine, Pace
 from prbnn.inference.reservoir import Reservoir, available, drawn, empty, put
 
+pytestmark = pytest.mark.light
+
 CHAINS = 2
 
 

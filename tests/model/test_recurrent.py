@@ -18,6 +18,8 @@ from prbnn.data.layout import Layout
 from prbnn.model.networks import Dense, Layers
 from prbnn.model.recurrent import FORGET_BIAS, Cell, Recurrent, Unrolled
 
+pytestmark = pytest.mark.light
+
 KINDS = (LSTM, GRU)
 HISTORY, OUTPUTS = 5, 3
 LAYOUT = Layout(("a", "b"), HISTORY, ("s",), ("a",), OUTPUTS)

@@ -9,6 +9,8 @@ from prbnn import MLP, NUTS, Gaussian, fit
 from prbnn.fitting.result import Solution
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 
+pytestmark = pytest.mark.light
+
 
 @pytest.fixture(scope="module")
 def line() -> Solution:

@@ -26,6 +26,8 @@ from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.regions import sample
 from prbnn.rules.scoring.binding import bind_all
 
+pytestmark = pytest.mark.light
+
 X = np.linspace(0, 10, 81)[:, None]
 TABLE = Columns(("x",), ("y",), X, np.sin(X))
 

@@ -170,6 +170,7 @@ def test_watching_needs_the_target(run: Run, folder: Path) -> None:
         watched(run, folder / "bare.csv")
 
 
+@pytest.mark.light
 def test_every_rule_is_decided_for_every_draw(run: Run) -> None:
     checked, certificate = check_run(run, seconds=30, rows=20)
     found = {rule.rule: rule for rule in checked}

@@ -12,6 +12,8 @@ from prbnn.cli.main import app
 from prbnn_studies.landing import sources, study
 from prbnn_studies.tables import landing as tables
 
+pytestmark = pytest.mark.light
+
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": LSTM(units=4, hidden=(4,)), "steps": 40, "draws": 8, "batch_size": 32}
 

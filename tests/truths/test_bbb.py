@@ -156,7 +156,7 @@ def exact():
     posterior = fit_line(steps=10).posterior
     generator = np.random.default_rng(0)
     covariance = np.array([[0.022317, -0.042508], [-0.042508, 0.128587]])
-    draws = generator.multivariate_normal([-0.453560, 0.902019], covariance, size=400_000)
+    draws = generator.multivariate_normal([-0.453560, 0.902019], covariance, size=150_000)
     own = posterior.likelihood_parameters[0]
     return dataclasses.replace(posterior, draws=draws, likelihood_parameters=own)
 

@@ -114,7 +114,7 @@ class TestOneNumber:
         )
 
     @pytest.mark.parametrize("strength", quick(["on average", "hard", "hard, tolerance"], "hard"))
-    @pytest.mark.parametrize("name", ["sghmc", "nuts"])
+    @pytest.mark.parametrize("name", quick(["sghmc", "nuts"], "sghmc"))
     def test_samplers_too(self, name: str, strength: str) -> None:
         engine = {"sghmc": SGHMC(), "nuts": NUTS()}[name]
         strict = STRENGTHS[strength]

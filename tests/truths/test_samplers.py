@@ -42,15 +42,14 @@ ERRORS = 2.33
 
 
 @cache
-def constant_under(rule: Rule, name: str, seed: int = 0) -> Solution:
-    engine, steps = CHAINS[name]
+def constant_under(rule: Rule, name: str, steps: int | None = None) -> Solution:
+    engine, budget = CHAINS[name]
     return fit(
         constant,
         knowledge=[rule],
         prior=Normal(-0.5, 1.0),
         inference=engine,
-        steps=steps,
-        seed=seed,
+        steps=steps or budget,
     )
 
 
@@ -118,7 +117,7 @@ class TestHinge:
 
 class TestChance:
     def test_the_indicator_goes_through_the_accept_step(self) -> None:
-        solution = constant_under(AtLeast(0, name="positive").probably(0.95), "nuts")
+        solution = constant_under(AtLeast(0, name="positive").probably(0.95), "nuts", 1500)
         draws = solution.posterior.draws[:, 0]
         close(np.mean(draws < 0), 0.05, 0.02)
         close(solution.duals["positive"], 3.751404, 0.4)
@@ -189,6 +188,7 @@ class TestParticles:
         close(draws.mean(), 0.476048, 0.03 * 0.476048)
         close(draws.std(), 0.579593, 0.03 * 0.579593)
 
+    @pytest.mark.slow
     def test_the_posterior_of_a_line(self) -> None:
         solution = fit(
             MLP(hidden=()),

@@ -39,6 +39,8 @@ from prbnn.model.weights import flatten
 from prbnn.rules.expressions import parse
 from prbnn.rules.trends import trend
 
+pytestmark = pytest.mark.light
+
 COLUMNS = ["dose", "temp", "load"]
 SCALES = (0.1, 1.0, 10.0, 100.0)
 DRAWS = 8

@@ -12,6 +12,8 @@ from prbnn import MLP, AtLeast, AtMost, Between, Increasing, fit, load
 from prbnn.certify import certify
 from prbnn.rules.evaluation import at_points
 
+pytestmark = pytest.mark.light
+
 X = np.linspace(0, 1, 25)[:, None]
 Y = 1.2 + X[:, 0]
 GENERATOR = np.random.default_rng(0)

@@ -34,6 +34,8 @@ from prbnn.rules.scoring import families
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
 from prbnn.rules.scoring.families import points_each
 
+pytestmark = pytest.mark.light
+
 POINTS = 64
 X = np.random.default_rng(0).uniform(size=(40, 3))
 COLUMNS = Columns(("a", "b", "c"), ("y", "z"), X, np.stack([X.sum(axis=1), X[:, 0] ** 2], axis=1))

@@ -33,6 +33,8 @@ from prbnn.model.response import response
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import shielded
 
+pytestmark = pytest.mark.light
+
 # (slope, intercept): above 0 on [0, 1], below 0 on a part of it, below 0 on all of it
 DRAWS = ((1.0, 1.0), (2.0, -0.5), (1.0, -3.0))
 OF_DRAWS = [False, True, True]

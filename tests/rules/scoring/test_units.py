@@ -29,6 +29,8 @@ from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import sequence_scaling
 
+pytestmark = pytest.mark.light
+
 KINDS = ("none", "standard", "minmax")
 # down, up, flat
 DRAWS = ((-1.0, 0.3), (1.0, 0.3), (0.0, 1.7))
