@@ -22,20 +22,16 @@ def enforced(*rules, rejection: float = 0.2) -> Enforcement:
     return enforcement_of(rules, np.ones(len(rules)), 10.0, rejection=rejection)
 
 
-<<<<<<< HEAD
-def seen(enforcement: Enforcement, fraction: float, steps: int = 300) -> EnforcementState:
-    """After ``steps`` steps at whose points ``fraction`` of the functions broke each rule."""
-    count = len(enforcement.table.kinds)
-=======
 @eqx.filter_jit
-def updated(enforcement: Enforcement, state: State, measured: Measured) -> State:
+def updated(
+    enforcement: Enforcement, state: EnforcementState, measured: Measured
+) -> EnforcementState:
     return enforcement.update(state, measured, 0.0)
 
 
-def seen(enforcement: Enforcement, share: float, steps: int = 300) -> State:
-    """After so many steps in which a block of points saw that share of functions break each rule."""
-    count = len(enforcement.kinds)
->>>>>>> speed
+def seen(enforcement: Enforcement, fraction: float, steps: int = 300) -> EnforcementState:
+    """After ``steps`` steps at whose points ``fraction`` of the functions broke each rule."""
+    count = len(enforcement.table.kinds)
     state = enforcement.init()
     measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, fraction, 0.1)))
     for _ in range(steps):
@@ -43,19 +39,11 @@ def seen(enforcement: Enforcement, share: float, steps: int = 300) -> State:
     return state
 
 
-<<<<<<< HEAD
 def direction(enforcement: Enforcement, state: EnforcementState, fraction: float) -> float:
     """The sign of the dual's change after one more step with this ``fraction``."""
     count = len(enforcement.table.kinds)
     measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, fraction, 0.1)))
-    return float(jnp.sign(enforcement.update(state, measured, 0.0).dual[0] - state.dual[0]))
-=======
-def direction(enforcement: Enforcement, state: State, share: float) -> float:
-    """Where the dual goes after one more step that saw that share, as a sign."""
-    count = len(enforcement.kinds)
-    measured = Measured(*(jnp.full((4, count), value) for value in (-0.1, share, 0.1)))
     return float(jnp.sign(updated(enforcement, state, measured).dual[0] - state.dual[0]))
->>>>>>> speed
 
 
 def calibrated(

@@ -42,7 +42,7 @@ def plan_of(
     - ``options``: the other fields of the plan
     """
     try:
-        layers = tuple(int(size) for size in parse_names(hidden)) or None
+        layers = tuple(int(size) for size in hidden.split(",") if size.strip()) or None
     except ValueError:
         layers = (0,)
     if layers is not None and min(layers) < 1:
