@@ -11,10 +11,12 @@ from prbnn import (
     MLP,
     AtLeast,
     AtMost,
+    Combined,
     Increasing,
     KnowledgeError,
     Periodic,
     PRBNNRegressor,
+    SlopeBetween,
     Unimodal,
 )
 from prbnn.assessment.audit import audit
@@ -158,3 +160,25 @@ def test_a_fit_obeys_and_the_report_says_so() -> None:
     rising, falling = grid[:-1, 0] < 3.4, grid[:-1, 0] > 4.6
     steps = np.diff(curves, axis=1)
     assert np.all(steps[:, rising] >= -1e-4) and np.all(steps[:, falling] <= 1e-4)
+
+
+def test_the_order_of_parts_does_not_change_what_is_scored() -> None:
+    peak, floor = Unimodal("x", 5.0), AtLeast(-1000)
+
+    def least(*parts) -> float:
+        rule = Combined(parts, where={"x": (0, 10)})
+        return float(np.min(scores(rule, lambda x: jnp.where(x < 5, x, 55 - 10 * x))))
+
+    assert least(peak, floor) >= 0 and least(floor, peak) >= 0
+
+
+def test_a_rule_without_a_region_claims_nothing_beyond_the_data() -> None:
+    z = np.linspace(0, 1, len(X))[:, None]
+    table = Columns(("x", "z"), ("y",), np.hstack([X, z]), X)
+    far = SlopeBetween("x", lower=1, where={"z": (100, 200), "x": (6, 10)})
+    assert not conflicts([Unimodal("x", 5.0), far], table)
+
+
+def test_one_statement_keeps_the_name_of_its_rule() -> None:
+    found = audit(X, -X[:, 0], [Unimodal("x", 0.0, name="mine")], noise=0.1)
+    assert found["mine"].rule == "mine"

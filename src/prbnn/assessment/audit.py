@@ -190,8 +190,9 @@ def _finding(rule: Rule, name: str, table: _Table, rate: float) -> Finding:
             return Finding(name, words="no row is in its region")
         if not isinstance(statements[0].quantity, Slope | Step | Difference):
             return _rows(rule, name, table, here, rate)
+        several, each = len(statements) > 1, rate / len(statements)
         found = [
-            _pairs(stated, stated.words or name, table, there, rate / len(statements))
+            _pairs(stated, (several and stated.words) or name, table, there, each)
             for stated, there in zip(statements, regions, strict=True)
         ]
         return found[0] if len(found) == 1 else _joined(name, found)

@@ -115,8 +115,19 @@ class Combined(Rule):
     def sampling(self, columns: Columns) -> Sampling:
         """The first part that sweeps a column decides which one; steps are the longest of all parts."""
         parts = [rule.sampling(columns) for rule in self.parts]
-        place = next((part.region for part in parts if part.region), ())
+        # a part whose steps stay on either side of a value states a region of its own
+        own = {
+            part.region
+            for rule, part in zip(self.parts, parts, strict=True)
+            if part.region != rule.region
+        }
         swept = {part.column for part in parts} - {None}
+        if len(own) > 1 or (own and len(swept) > 1):
+            raise KnowledgeError(
+                "Combined: Unimodal compares steps on either side of its peak and shares no points with "
+                "these rules; list the rules one by one"
+            )
+        place = next(iter(own), next((part.region for part in parts if part.region), ()))
         if len(swept) > 1:
             return Sampling(place)
         return Sampling(

@@ -52,7 +52,8 @@ def formula_of(of: Subject, columns: Columns) -> Expression | Any:
 def spread_of(of: Subject, columns: Columns) -> float:
     """Standard deviation over the training rows of the value of ``of=``; 1 where it is constant.
 
-    Rows where it has no finite value are left out. It raises where it cannot be evaluated.
+    Rows where it has no finite value are left out; 1 where no row has one. It raises where it cannot be
+    evaluated.
     """
     layout = columns.layout
     outputs = {
@@ -84,6 +85,7 @@ def _deviation(values: Any, of: Subject) -> float:
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size:
-        raise KnowledgeError(f"of={of!r} has no finite value at any training row")
+        # such as log-odds of labels 0 and 1, which only a network's probabilities have
+        return 1.0
     # sorted: the rounding of a sum must not depend on the order of the rows
     return float(np.std(np.sort(numbers, axis=None))) or 1.0

@@ -81,7 +81,9 @@ def _check(rule: Rule, columns: Columns, likelihood: Likelihood) -> None:
 
 
 def _stated(rule: Rule, columns: Columns) -> Statement | None:
-    """What a rule says, where that is one statement."""
+    """What a rule says, where that is one statement of its own and not of its parts."""
+    if rule.parts != (rule,):
+        return None
     try:
         statements = rule.statements(columns)
     except KnowledgeError as error:

@@ -67,8 +67,16 @@ def claims_of(rule: Rule, columns: Columns) -> list[Claim]:
             claim
             for part in rule.parts
             for statement in part.statements(columns)
-            for claim in _claims(statement, columns)
+            for claim in _claims(_where_data_are(part, statement), columns)
         ]
+
+
+def _where_data_are(rule: Rule, statement: Statement) -> Statement:
+    """The statement of a rule without a region holds within the range of the data, in all columns."""
+    if rule.region:
+        return statement
+    boxes = tuple(replace(box, full=True) for box in statement.region)
+    return replace(statement, region=boxes)
 
 
 def _claims(statement: Statement, columns: Columns) -> Iterator[Claim]:
@@ -88,6 +96,8 @@ def _claims(statement: Statement, columns: Columns) -> Iterator[Claim]:
         unions = [statement.intervals]
     about = subject_of(quantity, columns)
     give = statement.give
+    if give is None and columns.layout is not None and not isinstance(about, str):
+        return
     if give is None:
         give = spread_of(about, columns) / 100
     for step in (0,) if isinstance(quantity, Change) else steps_of(quantity, columns):

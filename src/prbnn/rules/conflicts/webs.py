@@ -109,7 +109,9 @@ def web(rules: Sequence[Rule], columns: Columns, column: str, row: np.ndarray) -
                 quantity = statement.quantity
                 if not isinstance(quantity, Custom):
                     subject = subject_of(quantity, columns)
-                    units.setdefault(subject, spread_of(subject, columns))
+                    whole = isinstance(subject, str) or columns.layout is None
+                    # a callable on sequences is called with one sequence, and there is none here
+                    units.setdefault(subject, spread_of(subject, columns) if whole else 1.0)
                 if isinstance(quantity, Difference):
                     here = line[in_region(statement.region, columns, line)]
                     first, second = (
