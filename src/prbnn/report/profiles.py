@@ -136,7 +136,7 @@ def limits(
     lines = []
     for rule in rules:
         held = in_region(rule.region, columns, way.rows, beyond=True)
-        if not (about(rule, columns, output) and np.any(held)):
+        if rule.parts != (rule,) or not (about(rule, columns, output) and np.any(held)):
             continue
         for bound in (level for stated in rule.statements(columns) for level in stated.levels):
             if _depends_only_on(bound, columns, way.column):
