@@ -67,3 +67,14 @@ def astray(name: str, order: int, kind: str) -> list[str]:
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_ranges_and_lines_hold_at_every_deployed_value(name: str, order: int, kind: str) -> None:
     assert not astray(name, order, kind)
+
+
+@pytest.mark.parametrize(("name", "order"), [case for case in CASES if case[0] == "gelu"])
+def test_the_same_where_the_compiler_optimises_nothing(name: str, order: int) -> None:
+    # XLA's tanh then stays below 1 further out, and gelu's derivatives magnify the difference
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        assert not astray(name, order, "float32")
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)

@@ -71,6 +71,10 @@ class TestScores:
         with pytest.raises(KnowledgeError, match="fits in its region, on either side of the peak"):
             Unimodal("x", 5.0, over=9.0).statements(TABLE)
 
+    def test_a_region_without_width_names_the_argument_that_helps(self) -> None:
+        with pytest.raises(KnowledgeError, match="give over="):
+            Unimodal("x", 5.0, where={"x": 3.0}).statements(TABLE)
+
     def test_a_period_longer_than_the_region_is_refused(self) -> None:
         with pytest.raises(KnowledgeError, match="'year'.*does not fit in its region"):
             bind_all([Periodic("x", 11, name="year")], TABLE, scaling_of(X, X, "none"), 64)
@@ -112,11 +116,12 @@ class TestData:
         assert 60 in found.rows and "falls with x beyond 4" in found.words
         assert "rises with x up to 4: no violation" in found.words
 
-    def test_rows_a_period_apart_are_laid_side_by_side(self) -> None:
+    @pytest.mark.parametrize("within", [0.1, None])
+    def test_rows_a_period_apart_are_laid_side_by_side(self, within: float | None) -> None:
         x = np.arange(0, 10, 0.25)[:, None]
         y = np.sin(np.pi * x[:, 0])
         y[30] += 5
-        found = audit(x, y, [Periodic("x", 2.0, within=0.1, name="wave")], noise=0.1)["wave"]
+        found = audit(x, y, [Periodic("x", 2.0, within=within, name="wave")], noise=0.1)["wave"]
         assert found.rows == (30,)
 
     def test_the_standing_says_both_sides(self) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import norm
 
-from prbnn.assessment.data_agreement import GIVE, matches
+from prbnn.assessment.data_agreement import matches
 from prbnn.assessment.neighbours import near_pairs, noise_of, slopes_of, standardised
 from prbnn.data.columns import Columns
 from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
@@ -20,7 +20,7 @@ from prbnn.rules.conflicts.claims import subject_of
 from prbnn.rules.evaluation import at_points
 from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
-from prbnn.rules.scoring.obedience import breaks, lowest
+from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
 from prbnn.rules.statements import Difference, Slope, Statement, Step
 
 # chance that a rule lists any row of a table that obeys it
@@ -190,6 +190,12 @@ def _finding(rule: Rule, name: str, table: _Table, rate: float) -> Finding:
             return Finding(name, words="no row is in its region")
         if not isinstance(statements[0].quantity, Slope | Step | Difference):
             return _rows(rule, name, table, here, rate)
+        if any(stated.give is None for stated in statements):
+            unit = float(rule.bind(columns, table.scaling, columns.rows[here]).unit)
+            statements = [
+                stated if stated.give is not None else replace(stated, give=unit / 100)
+                for stated in statements
+            ]
         several, each = len(statements) > 1, rate / len(statements)
         found = [
             _pairs(stated, (several and stated.words) or name, table, there, each)
@@ -231,11 +237,11 @@ def _rows(rule: Rule, name: str, table: _Table, here: np.ndarray, rate: float) -
     spread = np.sqrt(np.sum(_change(observed, up, down) ** 2, axis=0))
     unit = float(rule.bind(columns, scaling, points).unit)
     least = float(norm.isf(rate / len(observed)))
-    against = breaks(observed, np.maximum(least * spread, GIVE))
+    against = breaks(observed, np.maximum(least * spread, ROW_TOLERANCE))
     lost = ~np.isfinite(observed)
     if np.any(against & lost):
         _, far_up, far_down = _around(rule, table, here, least)
-        explained = np.any(~breaks(np.concatenate([far_up, far_down]), GIVE), axis=0)
+        explained = np.any(~breaks(np.concatenate([far_up, far_down]), ROW_TOLERANCE), axis=0)
         against &= ~(lost & explained)
     places = np.flatnonzero(against)
     places = places[np.argsort(observed[places], kind="stable")]
@@ -299,7 +305,7 @@ def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: 
     beyond = np.maximum(limits[0] - gap, gap - limits[1]) - explained
     noise = 2**0.5 * float(table.noise[output])
     least = float(norm.isf(rate / len(pairs)))
-    against = np.flatnonzero(beyond > max(least * noise, GIVE * float(np.std(target))))
+    against = np.flatnonzero(beyond > max(least * noise, ROW_TOLERANCE * float(np.std(target))))
     guilty = _covering_rows(pairs[against])
     worst = [float(beyond[against[(pairs[against] == row).any(axis=1)]].max()) for row in guilty]
     order = np.argsort([-by for by in worst], kind="stable")
@@ -367,7 +373,7 @@ def _situations(
             return np.full(len(pairs), otherwise)
         return at_points(bound, columns, points, stated.ends[0]) + give
 
-    give = 0.0 if stated.give in (0.0, None) else at_points(stated.give, columns, points, "by")
+    give = 0.0 if stated.give == 0.0 else at_points(stated.give, columns, points, "by")
     low, high = stated.intervals[0]
     return pairs, moved, (-end(high, give, np.inf), -end(low, -give, -np.inf))
 

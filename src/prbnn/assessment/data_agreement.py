@@ -15,12 +15,10 @@ from prbnn.rules.base import Rule, naming
 from prbnn.rules.conflicts.claims import subject_of
 from prbnn.rules.regions import in_region, sample
 from prbnn.rules.scoring.binding import scores_of_values
-from prbnn.rules.scoring.obedience import breaks, lowest
+from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
 from prbnn.rules.statements import Changes, Difference, Slope, Statement, Step
 
 UNREADABLE = "cannot be checked on rows"
-# rounding of float32, in the rule's unit
-GIVE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,11 @@ def _agreement(rule: Rule, rows: Rows) -> Agreement:
         return Agreement(total, UNREADABLE)
     unit = float(rule.bind(columns, scaling, points).unit)
     return _values(
-        statements[0], lowest(score, axis=1) * unit, GIVE * unit, rows, np.flatnonzero(here)
+        statements[0],
+        lowest(score, axis=1) * unit,
+        ROW_TOLERANCE * unit,
+        rows,
+        np.flatnonzero(here),
     )
 
 

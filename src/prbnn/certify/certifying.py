@@ -21,11 +21,11 @@ from prbnn.certify.certificate import (
 from prbnn.certify.fingerprints import of_draws, of_rule
 from prbnn.certify.rule_property import RuleProperty
 from prbnn.certify.search import Found, search
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import NotEnclosedError, is_number
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule, named
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn.system.process import computing
 
 # training rows at which columns are held that a rule does not sweep

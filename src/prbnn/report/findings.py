@@ -13,7 +13,6 @@ from prbnn.assessment.scores import (
     class_scores,
     regression_scores,
 )
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import KnowledgeError
 from prbnn.posterior.draws import Posterior
 from prbnn.report.profiles import BAND, Profile, path, profile, typical_row
@@ -21,7 +20,7 @@ from prbnn.report.subject import Subject
 from prbnn.rules.base import Rule
 from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
-from prbnn.rules.scoring.obedience import breaks, lowest
+from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
 
 WORST_ROWS = 8
 # draws of the plain network that are checked against the rules
@@ -154,7 +153,7 @@ def rows_breaking(subject: Subject) -> list[tuple[np.ndarray, np.ndarray] | None
             found.append(None)
             continue
         broken = np.zeros(len(rows), bool)
-        broken[held] = breaks(lowest(score, axis=1), CHECK_TOLERANCE)
+        broken[held] = breaks(lowest(score, axis=1), ROW_TOLERANCE)
         found.append((broken, held))
     return found
 

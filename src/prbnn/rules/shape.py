@@ -153,12 +153,12 @@ def ranges_of(rule: Rule, column: str, columns: Columns) -> list[tuple[float, fl
     return stated or [columns.span(column)]
 
 
-def step_in(rule: Rule, column: str, columns: Columns) -> float:
-    """The step of a difference where none is stated: 1/20 of the column's range."""
+def step_in(rule: Rule, column: str, columns: Columns, argument: str = "step") -> float:
+    """The step of a difference where ``argument`` states none: 1/20 of the column's range."""
     step = min(high - low for low, high in ranges_of(rule, column, columns)) / 20
     if not step > 0:
         raise KnowledgeError(
-            f"{column!r} has no range to take a step in; give step=", column=column
+            f"{column!r} has no range to take a step in; give {argument}=", column=column
         )
     return step
 
@@ -274,7 +274,7 @@ class Unimodal(Rule):
         first, last = self._ends
         over = self.over
         if over is None and first == last:
-            over = step_in(self, self.column, columns)
+            over = step_in(self, self.column, columns, "over")
         limits = (0.0, None), (None, 0.0)
         quantity = (
             Slope(self.of, self.at, self.column)

@@ -15,15 +15,13 @@ from prbnn.data.files import read_file, with_path
 from prbnn.errors import DataError
 from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
-from prbnn.rules.scoring.obedience import breaks, lowest
+from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# a row breaks a rule where its score is further below 0 than this, in the rule's unit
-BROKEN = 1e-6
 # fraction of a column's range beyond its ends that is still not far
 FAR = 0.1
 
@@ -170,7 +168,7 @@ def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
     for rule, score in zip(rules, scores, strict=True):
         if score is None:
             continue
-        rows = breaks(lowest(score, axis=1), BROKEN)
+        rows = breaks(lowest(score, axis=1), ROW_TOLERANCE)
         if rule.region:
             rows &= in_region(rule.region, posterior.columns, inputs)
         for row in np.flatnonzero(rows):

@@ -25,10 +25,10 @@ from prbnn.certify.certificate import (
     read_plain,
 )
 from prbnn.certify.certifying import KEPT, ROWS
-from prbnn.enforcement.measure import CHECK_TOLERANCE
 from prbnn.errors import CertificateError, DataError
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn.rules.strengths import Hard, Kind, Probable
 from prbnn.runs.belonging import RUN, certificate_bytes, read_record
 from prbnn.runs.folder import CERTIFICATE

@@ -16,6 +16,8 @@ from jaxtyping import Array
 
 # a score this far below zero (in the rule's unit) counts as broken, and so does NaN
 CHECK_TOLERANCE = 1e-4
+# the same for a row as observed, which has no search behind it: rounding of float32 alone
+ROW_TOLERANCE = 1e-5
 # in training, a score without a finite value counts as this many units below 0
 UNDEFINED = 1.0
 
