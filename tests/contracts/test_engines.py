@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -44,6 +43,7 @@ from prbnn.fitting.train import budget_of
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import ALL_KINDS, Engine
 from prbnn.rules.base import Rule
+from tests.marks import quick
 
 QUICK: dict[str, tuple[Engine, int]] = {
     "bbb": (BayesByBackprop(draws=3), 60),

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.contracts.test_engines import QUICK
-from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -27,6 +25,8 @@ from prbnn import (
     load,
 )
 from prbnn.model.construction.built import built_in
+from tests.contracts.test_engines import QUICK
+from tests.marks import quick
 
 pytestmark = [
     pytest.mark.light,

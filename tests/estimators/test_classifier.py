@@ -18,7 +18,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -40,6 +39,8 @@ from prbnn import (
     PRBNNClassifier,
 )
 from prbnn.fitting.tempering import rows_to_hold_out
+from tests.estimators.problems import settings
+from tests.marks import quick
 
 # short fits say that their budget was spent, and are right
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -49,17 +50,7 @@ ROWS = 80
 
 
 def small(knowledge=(), **options) -> PRBNNClassifier:
-    """A classifier that fits in a tenth of a second once compiled."""
-    settings = {
-        "network": MLP((8,)),
-        "inference": BayesByBackprop(learning_rate=0.02),
-        "tempering": 0.2,
-        "steps": 300,
-        "draws": 50,
-        "random_state": 0,
-        "verbose": False,
-    }
-    return PRBNNClassifier(knowledge=knowledge, **{**settings, **options})
+    return PRBNNClassifier(knowledge=knowledge, **settings(**options))
 
 
 @dataclass(frozen=True)
@@ -480,16 +471,6 @@ def test_logistic_regression_is_the_exact_posterior_given_the_rule(
 
 
 # --- mistakes, told before any training --------------------------------------------------------
-
-
-@pytest.fixture
-def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any step of training fails the test."""
-
-    def train(*_, **__):
-        pytest.fail("training began before the mistake was told")
-
-    monkeypatch.setattr("prbnn.fitting.train.advance", train)
 
 
 TRIAL = trial_of()

@@ -15,7 +15,6 @@ import polars
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from tests.compiling import compilations
 
 from prbnn import (
     GRU,
@@ -38,6 +37,7 @@ from prbnn.data.layout import Layout
 from prbnn.inference import ENGINES
 from prbnn.model.recurrent import Recurrent
 from prbnn.rules.base import Rule
+from tests.compiling import compilations
 
 # short fits say that their budget was spent, and are right
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contracts.test_rules import CASES
+from tests.contracts.cases import CASES
 from tests.rules.every_rule import by_kind
 
 import prbnn

@@ -1,0 +1,1 @@
+"""Every engine and every rule, each through one suite."""
