@@ -44,11 +44,10 @@ def astray(name: str, order: int, kind: str) -> list[str]:
         least, most = (np.asarray(a) for a in range_of(name, order, *ends, rounding))
         slope, below, above = (np.asarray(a) for a in line(name, order, *ends, rounding))
         under = np.asarray(relu_below(*ends)) if name == "relu" and order == 0 else None
+    places = (low + (high - low) * np.linspace(0, 1, 17)[:, None]).astype(kind).astype(np.float64)
     found = []
-    for share in np.linspace(0, 1, 17):
-        z = (low + (high - low) * share).astype(kind).astype(np.float64)
+    for z, value in zip(places, deployed(name, order, places, kind), strict=True):
         keep = (low <= z) & (z <= high)
-        value = deployed(name, order, z, kind)
         # the line is a claim about real numbers; its own product is rounded here
         own = 4 * 2.0**-53 * (np.abs(slope * z) + np.abs(below) + np.abs(above))
         bad = {

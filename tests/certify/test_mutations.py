@@ -287,11 +287,18 @@ MUTATIONS: dict[str, Callable[[Patch], Any]] = {
 }
 
 
+# a check that is known to fail of one mistake need not fail of another one every time
 LONG = {
     "a_line_compared_at_its_ends_alone",
+    "a_slope_without_its_turning_point",
     "no_rounding_in_a_network",
+    "no_rounding_of_activations",
     "no_unit",
+    "no_unit_in_float64",
     "relu_above_too_low",
+    "relu_above_too_steep",
+    "relu_with_one_slope_at_its_kink",
+    "squares_without_room",
 }
 
 
