@@ -1,4 +1,4 @@
-"""Before JAX starts: quick tests compile many small programs that run briefly, so compile them lightly.
+"""Before JAX starts: quick tests fit many small models, so compile lightly and check draws at fewer points.
 
 `make test-slow` sets XLA_FLAGS to nothing: slow tests run what users run.
 """
@@ -14,6 +14,12 @@ FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1"
 )
 os.environ.setdefault("XLA_FLAGS", FLAGS)
+QUICK = os.environ["XLA_FLAGS"] == FLAGS
+if QUICK:
+    from prbnn.posterior import checks
+
+    # a fit of 0.1 s would be followed by 2 s of checks
+    checks.CHECK_POINTS //= 8
 # tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
 gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
@@ -25,7 +31,7 @@ def pytest_runtest_protocol(item: pytest.Item):
     """Programs of tests marked `light` are compiled without optimisation, and those of their fixtures."""
     import jax
 
-    light = item.get_closest_marker("light") is not None and os.environ["XLA_FLAGS"] == FLAGS
+    light = QUICK and item.get_closest_marker("light") is not None
     jax.config.update("jax_disable_most_optimizations", light)
     return (yield)
 
@@ -39,3 +45,4 @@ def let_go_of_programs():
         import jax
 
         jax.clear_caches()
+        gc.collect()

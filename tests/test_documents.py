@@ -91,9 +91,14 @@ def test_python_blocks_print_what_the_page_says(page, tmp_path, monkeypatch):
         assert all(rule.stored_share == 0 for rule in space["model"].knowledge_report_)
 
 
-def follow_the_engineer(folder, more):
-    """Every command of the tutorial in order: (what ran, what the page says of its block)."""
+def follow_the_engineer(folder, more, left_out=()):
+    """Commands of the tutorial in order: (what ran, what the page says of its block).
+
+    Blocks that begin with a command in ``left_out`` do not run.
+    """
     for code, printed in blocks(ENGINEER, "bash"):
+        if code.startswith(left_out):
+            continue
         ran = list(run_shell(code, folder, more))
         for done in ran:
             expected = [status for file, status in EXIT_CODES.items() if file in done.command]
@@ -107,15 +112,15 @@ def follow_the_engineer(folder, more):
         yield Ran(ran[-1].command, output, ran[-1].exit_code), printed
 
 
+@pytest.mark.light
 def test_engineers_tutorial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fitted = False
-    for done, printed in follow_the_engineer(tmp_path, QUICK_FIT):
+    # proofs of five rules take long to compile: tests/cli/test_run_commands.py runs `prbnn check`
+    for done, printed in follow_the_engineer(tmp_path, QUICK_FIT, ("prbnn check",)):
         fitted = fitted or done.command.startswith(FITTED)
         if not fitted:
             assert _trimmed(done.output) == _trimmed(printed), done.command
-        elif done.command.startswith("prbnn check"):
-            assert "never negative" in done.output
     run = tmp_path / "run"
     assert {"run.json", "model.prbnn", "report.html"} <= {file.name for file in run.iterdir()}
     assert "below rating" in (run / "report.html").read_text()

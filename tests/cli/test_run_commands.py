@@ -90,6 +90,7 @@ def test_watching(run: Path) -> None:
     assert {"observed", "surprise", "flagged", "broken_rules"} <= set(pandas.read_csv("w.csv"))
 
 
+@pytest.mark.light
 def test_checking(run: Path) -> None:
     told = command("check", "run", "--json", "check.json")
     assert "Proofs hold everywhere in the region" in told
@@ -234,6 +235,7 @@ def test_two_fits_into_one_folder_are_kept_apart(here: Path) -> None:
     assert not list(Path("busy").iterdir())
 
 
+@pytest.mark.light
 def test_an_empty_certificate_does_not_block_a_check(run: Path) -> None:
     (run / "certificate.json").write_bytes(b"")
     told = command("check", "run")

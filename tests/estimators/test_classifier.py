@@ -112,6 +112,7 @@ def three(flowers) -> PRBNNClassifier:
 # --- conventions -------------------------------------------------------------------------------
 
 
+@pytest.mark.light
 @parametrize_with_checks([small(network=MLP(()), steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)

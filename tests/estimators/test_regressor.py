@@ -61,6 +61,7 @@ def obedient(table: Table) -> PRBNNRegressor:
 
 
 @pytest.mark.filterwarnings("ignore:the posterior has collapsed:UserWarning")
+@pytest.mark.light
 @parametrize_with_checks([small(steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)

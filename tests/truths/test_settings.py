@@ -77,7 +77,9 @@ SAMPLERS: dict[str, tuple[Engine, int | None, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", quick(SAMPLERS, "nuts, cold"))
+# every time: `test_samplers.py` of chains, `test_blocks.py` of their duals at every tempering
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_a_sampled_dual_at_any_setting(name: str) -> None:
     engine, steps, tempering = SAMPLERS[name]
     mean, covariance, answer = tempered_line(tempering)
@@ -176,6 +178,7 @@ class TestNoisePrior:
         assert solution.result.status == "converged"
         return np.exp(solution.posterior.likelihood_parameters[:, 0]) / unit
 
+    @pytest.mark.slow
     def test_the_unit_of_the_target_is_nothing_to_it(self) -> None:
         thousands, ones = self.noise(1e-3), self.noise(1.0)
         error = np.hypot(thousands.std(), ones.std()) / np.sqrt(500)
