@@ -1,4 +1,4 @@
-"""Before JAX starts: quick tests fit many small models, so compile lightly and check draws at fewer points.
+"""Before JAX starts: quick tests fit small models, so compile lightly and check draws at fewer points.
 
 `make test-slow` sets XLA_FLAGS to nothing: slow tests run what users run.
 """
