@@ -19,7 +19,7 @@ if QUICK:
     from prbnn.posterior import checks
 
     # a fit of 0.1 s would be followed by 2 s of checks
-    checks.CHECK_POINTS //= 8
+    checks.CHECK_POINTS //= 4
 # tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
 gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
