@@ -157,7 +157,6 @@ def test_the_noise_is_a_second_output_only_where_rows_can_show_it(quick, monkeyp
     assert asked == list(uci.NOISES[:noises])
 
 
-@pytest.mark.light
 def test_the_knowledge_table_on_a_made_up_table(quick):
     (records,) = uci.knowledge_table([made_up()], ["bbb"], (1.0,), 2, lambda text: None)
     assert [(r.knowledge, r.split) for r in records] == [
@@ -204,7 +203,6 @@ def test_published_rows_cover_what_their_source_prints():
     assert set(uci_published.SETS) == set(uci_data.STANDARD_SETS)
 
 
-@pytest.mark.light
 def test_the_command_writes_both_tables_and_its_records(quick, monkeypatch, tmp_path):
     monkeypatch.setattr(uci_data, "check", lambda folder, names: None)
     monkeypatch.setattr(uci_data, "read", lambda folder, name: made_up(name=name))
