@@ -25,7 +25,7 @@ from prbnn.runs.records import write_record as write_json
 from prbnn.system.strict_json import parse_json
 
 # options that say where to write, and so are no part of what was measured
-OUTPUT_OPTIONS = ("--record", "--json", "--out")
+OUTPUT_OPTIONS = ("--record", "--json", "--out", "--cache")
 
 
 @dataclass(frozen=True)
