@@ -88,6 +88,8 @@ def command_line(arguments: Sequence[str]) -> str:
 
     >>> command_line(["/venv/bin/prbnn", "study", "uci", "--data", "/home/me/data", "--json", "a.json"])
     'prbnn study uci --data data'
+    >>> command_line(["prbnn", "study", "tables", "--cache", "a.jsonl"])
+    'prbnn study tables'
     >>> command_line(["benchmarks/proofs.py", "--seeds", "10"])
     'python benchmarks/proofs.py --seeds 10'
     """

@@ -66,7 +66,6 @@ def boosted(rows: Rows, booster: Booster) -> Fitted:
 def hist(rows: Rows) -> Fitted:
     """scikit-learn's HistGradientBoostingRegressor with ``monotonic_cst``."""
     from sklearn.ensemble import HistGradientBoostingRegressor
-    from threadpoolctl import threadpool_limits
 
     def fit(x: np.ndarray, y: np.ndarray, rounds: int, signs: list[int]) -> Any:
         return HistGradientBoostingRegressor(
@@ -81,9 +80,7 @@ def hist(rows: Rows) -> Fitted:
             return [model.predict(x)]
         return [y for k, y in enumerate(model.staged_predict(x), start=1) if k in rounds]
 
-    # several threads wait for each other more than they compute on tables this small
-    with threadpool_limits(1):
-        return boosted(rows, Booster(fit, after))
+    return boosted(rows, Booster(fit, after))
 
 
 def xgboost(rows: Rows) -> Fitted:

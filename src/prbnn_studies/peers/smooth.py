@@ -12,7 +12,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from prbnn_studies.peers import knowledge
 from prbnn_studies.peers.boosting import folds
@@ -96,8 +95,7 @@ def _network(x: np.ndarray, y: np.ndarray, decay: float, seed: int) -> Any:
     model = MLPRegressor(
         hidden_layer_sizes=(WIDTH,), solver="lbfgs", alpha=decay, max_iter=200, random_state=seed
     )
-    # several threads wait for each other more than they compute on tables this small
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(scaler.transform(x), (y - centre) / scale)
     return lambda rows: centre + scale * model.predict(scaler.transform(rows))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from prbnn.errors import DivergedError, InfeasibleError
 from prbnn.system.strict_json import parse_json
@@ -128,12 +129,16 @@ def measure(rows: Rows, size: str, split: int, method: str, settings: Settings) 
     if run is None:
         return Entry(*head, note=NOT_INSTALLED)
     began = time.perf_counter()
-    try:
-        fitted = run(rows)
-    except (InfeasibleError, DivergedError) as error:
-        return Entry(*head, seconds=time.perf_counter() - began, note=str(error).splitlines()[0])
-    seconds = time.perf_counter() - began
-    numbers = (*scores(fitted.predictive, rows.test_y), *fitted.breaking(settings.points), seconds)
+    # threads of peers wait for each other more than they compute on tables this small
+    with threadpool_limits(1 if method in PEERS else None):
+        try:
+            fitted = run(rows)
+        except (InfeasibleError, DivergedError) as error:
+            note = str(error).splitlines()[0]
+            return Entry(*head, seconds=time.perf_counter() - began, note=note)
+        seconds = time.perf_counter() - began
+        breaking = fitted.breaking(settings.points)
+    numbers = (*scores(fitted.predictive, rows.test_y), *breaking, seconds)
     finite = (float(number) if math.isfinite(number) else None for number in numbers)
     return Entry(*head, *finite, note=fitted.note)
 

@@ -11,13 +11,13 @@ from prbnn_studies.peers.methods import NOT_INSTALLED, PLAIN, RULES
 from prbnn_studies.tables.grid import BOLD, Grid
 
 LEGEND = (
-    "CRPS on test rows in the target's units, mean over splits ± standard error; bold is the lowest of a "
-    "row. With rules less the method's: paired by split, in % of the method's CRPS\n"
-    "(below 0: with rules is better). Ratios to plain are geometric means over tables. Functions "
-    "breaking: fraction of functions (stored draws, members, a peer's one prediction) that\n"
-    "break a rule at some fresh point; points breaking: fraction of points where they do; worst: the "
-    "largest violation of a table, in the rule's unit, mean over splits.\n"
-    "Peers' predictions are clipped to the limits that rules state."
+    "CRPS on test rows in the target's units, mean over splits ± standard error; bold is the lowest of "
+    "a row. With rules less the method's:\npaired by split, in % of the method's CRPS (below 0: with "
+    "rules is better). Ratios to plain are geometric means over tables.\nFunctions breaking: fraction "
+    "of functions (stored draws, members, a peer's one prediction) that break a rule at some fresh "
+    "point;\npoints breaking: fraction of points where they do; worst: the largest violation on a "
+    "table, in the rule's unit, mean over splits.\nPeers' predictions are clipped to the limits that "
+    "rules state."
 )
 DIGITS = 3
 
