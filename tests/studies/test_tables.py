@@ -12,7 +12,7 @@ import scoringrules
 from scipy.stats import gaussian_kde, norm
 from typer.testing import CliRunner
 
-from prbnn import AtLeast, Between, Convex, Decreasing, Increasing, PRBNNRegressor, audit
+from prbnn import MLP, AtLeast, Between, Convex, Decreasing, Increasing, PRBNNRegressor, audit
 from prbnn.cli.main import app
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn_studies.peers import breaking, data, knowledge, methods, own, study
@@ -127,7 +127,9 @@ class TestData:
 class TestKnowledge:
     def test_signs_and_limits(self):
         columns = data.rows_of(made_up(), "all", 0, 2000).training
-        rules = [Decreasing("b"), Between(0, 10), AtLeast(-5)]
+        rules = [Decreasing("b", where={"b": (0, 0.5)}), Between(0, 10), AtLeast(-5)]
+        # no sign for a rule that holds for some values of another column
+        rules.append(Increasing("a", where={"b": (0, 0.5)}))
         assert knowledge.signs(rules, columns) == [0, -1]
         assert knowledge.limits(rules, columns) == (0, 10)
         assert knowledge.limits([], columns) == (-np.inf, np.inf)
@@ -181,12 +183,13 @@ class TestBreaking:
 def network():
     """A network without rules that hardly trained, and its rows."""
     rows = data.rows_of(made_up(), "all", 0, 2000)
-    model = PRBNNRegressor(tempering=0.1, steps=50, draws=32, random_state=0, verbose=False)
+    model = PRBNNRegressor(MLP((8,)), tempering=0.1, steps=50, draws=32, random_state=0)
     with pytest.warns(UserWarning):
         model.fit(rows.frame, rows.y)
     return model, rows
 
 
+@pytest.mark.light
 class TestOwn:
     def test_the_mixture_is_what_the_posterior_predicts(self, network):
         model, rows = network
@@ -343,10 +346,11 @@ def test_what_cannot_run_is_refused_before_anything_runs(options):
     assert result.exit_code == 2, result.output
 
 
+@pytest.mark.light
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(methods, "find_spec", lambda name: name == "sklearn" or None)
     monkeypatch.setattr(data, "read", lambda name, folder: replace(made_up(), name=name))
-    quick = partial(PRBNNRegressor, tempering=0.2, draws=40)
+    quick = partial(PRBNNRegressor, MLP((8,)), tempering=0.2, draws=40)
     monkeypatch.setattr(own, "PRBNNRegressor", quick)
     monkeypatch.setattr("prbnn.posterior.checks.CHECK_POINTS", 256)
     files = {name: tmp_path / f"{name}.json" for name in ("json", "record", "cache")}

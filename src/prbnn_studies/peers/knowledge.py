@@ -33,7 +33,12 @@ RULES: dict[str, list[Rule]] = {
         AtLeast(0, because="miles per gallon"),
     ],
     "airfoil": [
-        Increasing("velocity", because="self-noise grows with a power of the flow's speed")
+        Increasing(
+            "velocity",
+            where={"frequency": (4000, 20_000)},
+            because="self-noise grows with a power of the flow's speed, and the peak of its spectrum "
+            "moves up: above the peak both raise the level, below it the second lowers it",
+        )
     ],
     "boston": [
         Increasing("rooms", because="a larger dwelling costs more at the same place"),
@@ -88,12 +93,15 @@ def statement_of(rule: Rule, columns: Columns) -> Statement:
 def signs(rules: Sequence[Rule], columns: Columns) -> list[int]:
     """One entry per input: 1 where the output rises with it, -1 where it falls, 0 elsewhere.
 
-    Peers that take signs take them for the whole column, also where a rule holds in a part of it.
+    Peers that take signs take them for the whole column, also where a rule holds in a part of it. A rule
+    that holds for some values of another column has no sign.
     """
     found = [0] * len(columns.inputs)
     for stated in (statement_of(rule, columns) for rule in rules):
-        if stated.quantity.column is not None:
-            found[columns.index(stated.quantity.column)] = stated.direction
+        column = stated.quantity.column
+        named = {name for box in stated.region for name, _, _ in box.ranges}
+        if column is not None and named <= {column}:
+            found[columns.index(column)] = stated.direction
     return found
 
 
