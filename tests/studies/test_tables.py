@@ -247,7 +247,7 @@ class TestPeers:
         entry = measure(made_up(), "xgboost", "60")
         assert (entry.crps, entry.note) == (None, "not installed")
         cache = study.Cache(tmp_path / "cache", study.Settings())
-        cache.add(entry)
+        cache.add(made_up(), entry)
         assert not (tmp_path / "cache").exists()
         row = grids.crps(study.summary([entry])).rows[0]
         assert row == ("made-up", "60", "not installed")
@@ -299,34 +299,34 @@ class TestSummary:
 
 class TestCache:
     settings = study.Settings(points=100)
+    table = replace(made_up(), name="yacht")
 
     def test_measurements_are_read_back_and_a_line_cut_short_is_not(self, tmp_path):
         path = tmp_path / "cache.jsonl"
-        study.Cache(path, self.settings).add(entry("plain"))
+        study.Cache(path, self.settings).add(self.table, entry("plain"))
         whole = path.read_text()
         path.write_text(whole + whole[: len(whole) // 2])
         cache = study.Cache(path, self.settings)
-        assert cache.known == {("yacht", "60", 0, "plain"): entry("plain")}
-        cache.add(entry("hist"))
+        assert cache.find(self.table, "60", 0, "plain") == entry("plain")
+        assert cache.find(self.table, "60", 1, "plain") is None
+        cache.add(self.table, entry("hist"))
         assert len(study.Cache(path, self.settings).known) == 2
+
+    def test_other_settings_and_other_rules_are_measured_anew(self, tmp_path):
+        path = tmp_path / "cache.jsonl"
+        study.Cache(path, self.settings).add(self.table, entry("plain"))
         assert study.Cache(path, study.Settings(points=200)).known == {}
+        other = replace(self.table, rules=(Increasing("a", where={"a": (0, 0.5)}), AtLeast(0)))
+        assert study.Cache(path, self.settings).find(other, "60", 0, "plain") is None
 
     def test_what_is_known_is_not_measured_again(self, tmp_path, monkeypatch):
-        rows = data.rows_of(made_up(), "60", 0, 2000)
         calls = []
         monkeypatch.setattr(study, "method_of", lambda name, steps: calls.append(name) or None)
-        cache = study.Cache(tmp_path / "cache.jsonl", self.settings)
-        cache.add(replace(entry("plain"), table="made-up"))
-        asked = (
-            [rows.table],
-            ["60"],
-            1,
-            ["plain", "hist"],
-            self.settings,
-            cache,
-            lambda text: None,
-        )
-        (found,) = study.measured(*asked)
+        path = tmp_path / "cache.jsonl"
+        study.Cache(path, self.settings).add(self.table, entry("plain"))
+        cache = study.Cache(path, self.settings)
+        asked = ([self.table], ["60"], 1, ["plain", "hist"], self.settings, cache)
+        (found,) = study.measured(*asked, say=lambda text: None)
         assert calls == ["hist"]
         assert [one.method for one in found] == ["plain", "hist"]
 

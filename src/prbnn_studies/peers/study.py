@@ -59,42 +59,51 @@ class Entry:
     seconds: float | None = None
     note: str = ""
 
-    @property
-    def key(self) -> tuple[str, str, int, str]:
-        """What was measured."""
-        return self.table, self.size, self.split, self.method
-
 
 class Cache:
     """Measurements in a file of JSON lines, so that a stopped run goes on where it was.
 
-    Lines of other settings are kept and not used; a line that a kill cut short is measured again.
+    Lines of other settings or of other rules are kept and not used; a line that a kill cut short is
+    measured again.
     """
 
     def __init__(self, path: Path | None, settings: Settings):
         self.path, self.settings = path, asdict(settings)
-        self.known: dict[tuple, Entry] = {}
+        self.known: dict[tuple[str, ...], Entry] = {}
         if path is None or not path.exists():
             return
         for line in path.read_text().splitlines():
             try:
                 found = parse_json(line)
-                entry = Entry(**found["entry"])
+                entry, rules = Entry(**found["entry"]), found["rules"]
             except (ValueError, TypeError, KeyError):
                 continue
             if found.get("settings") == self.settings:
-                self.known[entry.key] = entry
+                self.known[_key(rules, entry.table, entry.size, entry.split, entry.method)] = entry
 
-    def add(self, entry: Entry) -> None:
+    def find(self, table: PublicTable, size: str, split: int, method: str) -> Entry | None:
+        """What is known, None where it must be measured."""
+        return self.known.get(_key(_rules(table), table.name, size, split, method))
+
+    def add(self, table: PublicTable, entry: Entry) -> None:
         """Append a measurement; a method that is not installed may be tomorrow, and is left out."""
         if self.path is None or entry.note == NOT_INSTALLED:
             return
-        self.known[entry.key] = entry
-        line = json.dumps({"settings": self.settings, "entry": asdict(entry)}, allow_nan=False)
+        found = {"settings": self.settings, "rules": _rules(table), "entry": asdict(entry)}
+        line = json.dumps(found, allow_nan=False)
         with self.path.open("a+") as file:
             # a line that was cut short has no end
             cut = file.tell() > 0 and not self.path.read_bytes().endswith(b"\n")
             file.write(("\n" if cut else "") + line + "\n")
+
+
+def _rules(table: PublicTable) -> str:
+    """What the rules say and where, in one text."""
+    return "; ".join(f"{rule.label} {rule.where or ''}".strip() for rule in table.rules)
+
+
+def _key(rules: str, table: str, size: str, split: int, method: str) -> tuple[str, ...]:
+    return rules, table, size, str(split), method
 
 
 def measured(
@@ -114,10 +123,10 @@ def measured(
                 rows = rows_of(table, size, split, settings.most_rows, settings.seed)
                 for method in methods:
                     say(f"{table.name}, {size} rows, split {split + 1} of {splits}: {method}")
-                    entry = cache.known.get((table.name, size, split, method))
+                    entry = cache.find(table, size, split, method)
                     if entry is None:
                         entry = measure(rows, size, split, method, settings)
-                        cache.add(entry)
+                        cache.add(table, entry)
                     entries.append(entry)
             yield entries
 
