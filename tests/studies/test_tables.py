@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from prbnn import MLP, AtLeast, Between, Convex, Decreasing, Increasing, PRBNNRegressor, audit
 from prbnn.cli.main import app
+from prbnn.posterior.checks import Check
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
 from prbnn_studies.peers import breaking, data, knowledge, methods, own, study
 from prbnn_studies.peers.predictive import Predictive, around, scores
@@ -173,10 +174,40 @@ class TestBreaking:
         assert self.found(falls_late, Increasing("a", where={"a": (0, 0.5)})) == (0, 0, 0)
         assert self.found(falls_late, Increasing("a")).functions == 1
 
+        def falls_early(x):
+            return -np.minimum(x[:, 0], 0.5)
+
+        assert self.found(falls_early, Increasing("a", where={"a": (0.5, 1)})) == (0, 0, 0)
+
     def test_members_are_counted_one_by_one(self):
         members = [lambda x: x[:, 0], lambda x: -x[:, 0]]
         found = breaking.of_functions(members, [Increasing("a")], self.columns, 500)
         assert (found.functions, found.points) == (0.5, 0.5)
+
+
+class ThreeDraws:
+    """Stands for a posterior: the first draw breaks the rule in the first block, and so on."""
+
+    def __len__(self):
+        return 3
+
+    def take(self, places):
+        assert list(places) == [0, 1, 2]
+        return self
+
+    def bind(self, rules, points, seed):
+        return points, seed - breaking.FRESH_SEED
+
+    def check(self, rules, fresh):
+        points, block = fresh
+        assert points == breaking.BLOCK
+        worst = np.where(np.arange(3) == block, -0.5 / (1 + block), 0.5)[:, None]
+        return Check(worst, worst, worst, np.where(worst < 0, 0.3, 0.0))
+
+
+def test_a_draw_that_breaks_a_rule_in_one_block_is_counted():
+    found = breaking.of_draws(ThreeDraws(), [Increasing("a")], 2 * breaking.BLOCK)
+    assert found == pytest.approx((2 / 3, 0.1, 0.5))
 
 
 @pytest.fixture(scope="module")
