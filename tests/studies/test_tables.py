@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scoringrules
-from scipy.stats import gaussian_kde, norm
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 from prbnn import MLP, AtLeast, Between, Convex, Decreasing, Increasing, PRBNNRegressor, audit
@@ -69,10 +69,19 @@ class TestScores:
         residuals = np.random.default_rng(2).normal(0.5, 2.0, 50)
         found = around(np.array([10.0, 20.0]), residuals)
         np.testing.assert_allclose(found.means.mean(axis=0), [10.0, 20.0])
-        width = float(found.deviations[0, 0])
-        kernel = gaussian_kde(residuals - residuals.mean(), width / np.std(residuals, ddof=1))
-        y = np.array([11.0, 17.0])
-        assert scores(found, y).nll == pytest.approx(-np.mean(kernel.logpdf(y - [10, 20])))
+        variance = found.means.var(axis=0) + float(found.deviations[0, 0]) ** 2
+        np.testing.assert_allclose(variance, np.var(residuals))
+
+    def test_kernels_are_as_wide_as_the_residuals_say(self):
+        generator = np.random.default_rng(3)
+        normal = generator.normal(0, 1, 400)
+        two = np.where(np.arange(400) < 200, -1.0, 1.0) + 0.1 * normal
+        truth, y = 0.5 * norm.pdf(two, -1, 0.1) + 0.5 * norm.pdf(two, 1, 0.1), np.zeros(400)
+        assert scores(around(y, two), two).nll < -np.mean(np.log(truth)) + 0.2
+        assert scores(around(y, normal), normal).nll == pytest.approx(norm.entropy(), abs=0.1)
+        # residuals that lie far out have wide kernels: rows between them are not improbable
+        far = np.append(generator.normal(0, 1, 40), [15.0, -18.0])
+        assert scores(around(np.zeros(1), far), np.array([8.0])).nll < 15
 
     def test_residuals_of_a_perfect_fit_have_a_density(self):
         assert np.isfinite(scores(around(np.ones(3), np.zeros(20)), np.ones(3)))[1]
@@ -304,8 +313,14 @@ class TestSummary:
         ]
         found = study.summary(entries)["tables"]["yacht"]["60"]["methods"]
         assert found["plain"]["crps"] == {"mean": 3.0, "error": 2.0}
-        assert found["with-rules"]["less_plain"]["crps"] == {"mean": -0.75, "error": 0.25}
-        assert found["plain"]["rules_less"]["nll"] == {"mean": -0.75, "error": 0.25}
+        assert found["with-rules"]["less_plain"]["crps"] == {
+            "mean": -0.75,
+            "error": 0.25,
+            "of": 3.0,
+        }
+        assert found["plain"]["rules_less"]["nll"]["error"] == 0.25
+        # the third split has no network: it counts neither in the difference nor in what it is of
+        assert found["hist"]["rules_less"]["crps"]["of"] == pytest.approx(2.4)
         assert found["hist"]["rules_less"]["crps"]["mean"] == pytest.approx(-0.15)
         assert found["hist"]["rules_less"]["crps"]["error"] == pytest.approx(0.25)
 

@@ -200,14 +200,17 @@ def _row(name: str, own: dict[int, Entry], by_method: dict[str, dict[int, Entry]
 
 
 def _differences(first: dict[int, Entry], second: dict[int, Entry]) -> dict[str, Any]:
-    """Paired differences first - second over the splits that both have."""
+    """Paired differences first - second over the splits that both have; ``of`` is the second's mean."""
     found: dict[str, Any] = {}
     for metric in ERRORS:
         pairs = [
-            (getattr(first[split], metric), getattr(second[split], metric))
+            (one, other)
             for split in first
             if split in second
+            and (one := getattr(first[split], metric)) is not None
+            and (other := getattr(second[split], metric)) is not None
         ]
-        both = [one - other for one, other in pairs if one is not None and other is not None]
-        found[metric] = mean_and_error(both) if both else None
+        base = {"of": float(np.mean([other for _, other in pairs]))} if pairs else {}
+        differences = [one - other for one, other in pairs]
+        found[metric] = {**mean_and_error(differences), **base} if pairs else None
     return found

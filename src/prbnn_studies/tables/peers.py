@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from prbnn_studies.peers.methods import NOT_INSTALLED, PLAIN, RULES
+from prbnn_studies.peers.methods import NOT_INSTALLED, RULES
 from prbnn_studies.tables.grid import BOLD, Grid
 
 LEGEND = (
@@ -55,7 +55,7 @@ def changes(results: dict) -> Grid:
         for method in methods:
             row = found["methods"].get(method)
             change = row and row["rules_less"]["crps"]
-            cells.append(_per_cent(change, row["crps"]["mean"]) if row and change else "-")
+            cells.append(_per_cent(change) if change else "-")
         rows.append((name, _words(size, found), *cells))
     title = f"CRPS with rules less the method's, {results['splits']} split(s)"
     return Grid(("table", "rows", *methods), rows, title, words=2)
@@ -66,12 +66,12 @@ def overview(results: dict) -> Grid:
     rows = []
     for size in dict.fromkeys(size for _, size, _ in _sizes(results)):
         for method in _methods(results):
-            pairs = [
-                (found["methods"][method], found["methods"].get(PLAIN))
-                for _, own, found in _sizes(results)
-                if own == size and (found["methods"].get(method) or {}).get("crps")
+            found = [
+                own["methods"][method]
+                for _, asked, own in _sizes(results)
+                if asked == size and (own["methods"].get(method) or {}).get("crps")
             ]
-            rows.append((method, size, str(len(pairs)), *_averages(pairs)))
+            rows.append((method, size, str(len(found)), *_averages(found)))
     headings = (
         "method",
         "rows",
@@ -88,32 +88,28 @@ def overview(results: dict) -> Grid:
     return Grid(headings, rows, f"Over all tables, {results['splits']} split(s)", words=2)
 
 
-def _averages(pairs: list[tuple[dict, dict | None]]) -> tuple[str, ...]:
-    """Cells of one method and size; ``pairs`` are its numbers and those of the plain network."""
-    if not pairs:
+def _averages(rows: list[dict]) -> tuple[str, ...]:
+    """Cells of one method and size over all tables; ``rows`` are its numbers, one per table."""
+    if not rows:
         return (NOT_INSTALLED, *["-"] * 7)
-    beside = [(row, plain) for row, plain in pairs if plain and plain["crps"]]
 
-    def compared(metric: str, show: Callable[[list[tuple[float, float]]], str]) -> str:
-        both = [
-            (row[metric]["mean"], plain[metric]["mean"])
-            for row, plain in beside
-            if row[metric] and plain[metric]
-        ]
-        return show(both) if both else "-"
+    def changes(metric: str) -> list[dict]:
+        return [row["less_plain"][metric] for row in rows if row.get("less_plain", {}).get(metric)]
+
+    def ratio(metric: str) -> str:
+        logs = [np.log1p(change["mean"] / change["of"]) for change in changes(metric)]
+        return f"{np.exp(np.mean(logs)):.3f}" if logs else "-"
 
     def mean(metric: str, form: str) -> str:
-        values = [row[metric]["mean"] for row, _ in pairs if row[metric]]
+        values = [row[metric]["mean"] for row in rows if row[metric]]
         return f"{np.mean(values):{form}}" if values else "-"
 
-    def ratio(both: list[tuple[float, float]]) -> str:
-        return f"{np.exp(np.mean([np.log(one / other) for one, other in both])):.3f}"
-
-    worst = [row["worst"]["mean"] for row, _ in pairs if row["worst"]]
+    nll = [change["mean"] for change in changes("nll")]
+    worst = [row["worst"]["mean"] for row in rows if row["worst"]]
     return (
-        compared("crps", ratio),
-        compared("rmse", ratio),
-        compared("nll", lambda both: f"{np.mean([one - other for one, other in both]):+.2f}"),
+        ratio("crps"),
+        ratio("rmse"),
+        f"{np.mean(nll):+.2f}" if nll else "-",
         mean("coverage", ".1%"),
         mean("functions_breaking", ".1%"),
         mean("points_breaking", ".2%"),
@@ -158,7 +154,9 @@ def _short(value: float, like: float | None = None) -> str:
     return f"{value:.{max(0, after)}f}"
 
 
-def _per_cent(change: dict, base: float) -> str:
-    mean, error = change["mean"], change["error"]
-    text = f"{100 * mean / base:+.1f} %"
-    return text if error is None else f"{text[:-2]} ± {100 * error / base:.1f} %"
+def _per_cent(change: dict) -> str:
+    """A paired difference in per cent of the mean that it is a difference from."""
+    mean, error = (
+        value and 100 * value / change["of"] for value in (change["mean"], change["error"])
+    )
+    return f"{mean:+.1f} %" if error is None else f"{mean:+.1f} ± {error:.1f} %"
