@@ -12,7 +12,17 @@ import scoringrules
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from prbnn import MLP, AtLeast, Between, Convex, Decreasing, Increasing, PRBNNRegressor, audit
+from prbnn import (
+    MLP,
+    AtLeast,
+    Between,
+    Convex,
+    DataError,
+    Decreasing,
+    Increasing,
+    PRBNNRegressor,
+    audit,
+)
 from prbnn.cli.main import app
 from prbnn.posterior.checks import Check
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE
@@ -297,6 +307,16 @@ class TestPeers:
             "0",
             "not installed",
         )
+
+
+def test_a_fit_that_fails_has_no_numbers_and_says_why(monkeypatch):
+    def fail(rows):
+        raise DataError("column 'a' is constant\nmore")
+
+    monkeypatch.setattr(study, "method_of", lambda name, steps: fail)
+    found = measure(made_up(), "with-rules")
+    assert (found.crps, found.note) == (None, "column 'a' is constant")
+    assert found.seconds >= 0
 
 
 def entry(method, split=0, crps=1.0, **others):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from prbnn.errors import DivergedError, InfeasibleError
+from prbnn.errors import DataError, DivergedError, InfeasibleError, KnowledgeError
 from prbnn.system.strict_json import parse_json
 from prbnn_studies.peers.data import PublicTable, Rows, rows_of
 from prbnn_studies.peers.methods import NOT_INSTALLED, PEERS, PLAIN, RULES, method_of
@@ -142,7 +142,7 @@ def measure(rows: Rows, size: str, split: int, method: str, settings: Settings) 
     with threadpool_limits(1 if method in PEERS else None):
         try:
             fitted = run(rows)
-        except (InfeasibleError, DivergedError) as error:
+        except (InfeasibleError, DivergedError, DataError, KnowledgeError) as error:
             note = str(error).splitlines()[0]
             return Entry(*head, seconds=time.perf_counter() - began, note=note)
         seconds = time.perf_counter() - began
