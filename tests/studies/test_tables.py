@@ -350,6 +350,7 @@ class TestSummary:
         results = study.summary(entries)
         assert grids.crps(results).rows == [("yacht", "60", "3.00 ± 1.00", "**1.50 ± 0.50**")]
         assert grids.changes(results).rows == [("yacht", "60", "-50.0 ± 16.7 %")]
+        assert grids.overview(results).rows[0][3:6] == ("1.000", "1.000", "+0.00")
         assert grids.overview(results).rows[1][:5] == ("with-rules", "60", "1", "0.500", "0.500")
         assert results["tables"]["yacht"]["60"]["methods"]["with-rules"]["notes"] == {
             "budget spent": 1

@@ -176,7 +176,7 @@ def summary(entries: Sequence[Entry]) -> dict[str, Any]:
             by_method.setdefault(entry.method, {})[entry.split] = entry
         tables.setdefault(table, {})[size] = {
             "rows": group[0].rows,
-            "methods": {name: _row(name, own, by_method) for name, own in by_method.items()},
+            "methods": {name: _row(own, by_method) for name, own in by_method.items()},
         }
     return {
         "splits": len({entry.split for entry in entries}),
@@ -185,17 +185,15 @@ def summary(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _row(name: str, own: dict[int, Entry], by_method: dict[str, dict[int, Entry]]) -> dict:
+def _row(own: dict[int, Entry], by_method: dict[str, dict[int, Entry]]) -> dict:
     row: dict[str, Any] = {}
     for metric in METRICS:
         values = [value for entry in own.values() if (value := getattr(entry, metric)) is not None]
         row[metric] = mean_and_error(values) if values else None
     notes = [entry.note for entry in own.values() if entry.note]
     row["notes"] = {note: notes.count(note) for note in dict.fromkeys(notes)}
-    if name != PLAIN:
-        row["less_plain"] = _differences(own, by_method.get(PLAIN, {}))
-    if name != RULES:
-        row["rules_less"] = _differences(by_method.get(RULES, {}), own)
+    row["less_plain"] = _differences(own, by_method.get(PLAIN, {}))
+    row["rules_less"] = _differences(by_method.get(RULES, {}), own)
     return row
 
 

@@ -94,7 +94,7 @@ def _averages(rows: list[dict]) -> tuple[str, ...]:
         return (NOT_INSTALLED, *["-"] * 7)
 
     def changes(metric: str) -> list[dict]:
-        return [row["less_plain"][metric] for row in rows if row.get("less_plain", {}).get(metric)]
+        return [row["less_plain"][metric] for row in rows if row["less_plain"][metric]]
 
     def ratio(metric: str) -> str:
         logs = [np.log1p(change["mean"] / change["of"]) for change in changes(metric)]
