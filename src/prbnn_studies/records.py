@@ -25,7 +25,7 @@ from prbnn.runs.records import write_record as write_json
 from prbnn.system.strict_json import parse_json
 
 # options that say where to write, and so are no part of what was measured
-OUTPUT_OPTIONS = ("--record", "--json", "--out")
+OUTPUT_OPTIONS = ("--record", "--json", "--out", "--cache")
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ def command_line(arguments: Sequence[str]) -> str:
 
     >>> command_line(["/venv/bin/prbnn", "study", "uci", "--data", "/home/me/data", "--json", "a.json"])
     'prbnn study uci --data data'
+    >>> command_line(["prbnn", "study", "tables", "--cache", "a.jsonl"])
+    'prbnn study tables'
     >>> command_line(["benchmarks/proofs.py", "--seeds", "10"])
     'python benchmarks/proofs.py --seeds 10'
     """

@@ -89,6 +89,50 @@ def uci(
     run(data, sets, splits, engines, tables.value, Files(json, record))
 
 
+@study_app.command()
+def tables(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the UCI study; without it, tables that scikit-learn ships."),
+    ] = None,
+    tables: Annotated[
+        str | None, typer.Option(help=f"Names of tables, {COMMAS}; all by default.")
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option(help=f"Numbers of training rows, percentages or 'all', {COMMAS}.")
+    ] = "60,30%,all",
+    splits: Annotated[int, typer.Option(min=1, help="How many splits.")] = 10,
+    methods: Annotated[
+        str | None, typer.Option(help=f"Names of methods, {COMMAS}; all by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and training.")] = 0,
+    points: Annotated[
+        int, typer.Option(min=100, help="Fresh points per rule at which functions are evaluated.")
+    ] = 100_000,
+    most_rows: Annotated[
+        int, typer.Option(min=20, help="'all' is this many training rows at most.")
+    ] = 2000,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Training steps of prbnn; its default if not given.")
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="File of JSON lines; measurements in it are not made again."),
+    ] = None,
+    json: Json = None,
+    record: RecordFile = None,
+) -> None:
+    """Public tables with true rules: networks with and without them beside other libraries.
+
+    Example: prbnn study tables --tables diabetes --sizes 60 --splits 2 --cache tables.jsonl
+    """
+    from prbnn_studies.commands.tables import study as run
+    from prbnn_studies.peers.study import Settings
+
+    settings = Settings(seed, points, most_rows, steps)
+    run(data, tables, sizes, splits, methods, settings, cache, Files(json, record))
+
+
 # with fewer training flights the network learns nothing
 FEWEST_FLIGHTS = 10
 

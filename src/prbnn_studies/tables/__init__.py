@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prbnn_studies.tables import benchmarks, landing, simulation1, simulation2, solar, uci
+from prbnn_studies.tables import benchmarks, landing, peers, simulation1, simulation2, solar, uci
 from prbnn_studies.tables.grid import Grid
 
 # study: what its records can be shown as
@@ -17,6 +17,7 @@ BLOCKS: dict[str, dict[str, Callable[..., Grid]]] = {
     "simulation2": {"table": simulation2.methods, "summary": simulation2.summary},
     "landing": {"table": landing.by_flights, "radar": landing.without_and_with},
     "solar": {"table": solar.errors_by_seed, "changes": solar.changes},
+    "tables": {"crps": peers.crps, "changes": peers.changes, "overview": peers.overview},
     "uci": {"rmse": uci.rmse, "nll": uci.nll, "knowledge": uci.knowledge},
     "engines": {problem: benchmarks.engines(problem) for problem in benchmarks.PROBLEMS},
     "construction": {

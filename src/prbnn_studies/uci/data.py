@@ -28,6 +28,20 @@ ALL_SETS = (*STANDARD_SETS, *(name for name in KNOWLEDGE_SETS if name not in STA
 SPLITS = 20
 
 NAMES = {
+    "boston": "crime zoned industry river nox rooms age distance highways tax pupils black status",
+    "energy": (
+        "compactness surface_area wall_area roof_area height orientation glazing_area "
+        "glazing_distribution"
+    ),
+    "naval": (
+        "lever speed shaft_torque shaft_rpm generator_rpm starboard_torque port_torque "
+        "turbine_temperature inlet_temperature outlet_temperature turbine_pressure inlet_pressure "
+        "outlet_pressure exhaust_pressure injection fuel"
+    ),
+    "wine": (
+        "fixed_acidity volatile_acidity citric_acid sugar chlorides free_sulfur total_sulfur density "
+        "pH sulphates alcohol"
+    ),
     "concrete": "cement slag ash water superplasticizer coarse fine age",
     "power": "AT V AP RH",
     "yacht": "buoyancy prismatic length_displacement beam_draught length_beam froude",

@@ -1,0 +1,1 @@
+"""Networks with and without rules beside other libraries, on public tables."""
