@@ -6,7 +6,7 @@ better prediction; so the weight is chosen by held-out log predictive density.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -102,7 +102,7 @@ def race_of(problem: Problem, data: Data, seed: int) -> Race:
     fold = np.full(data.x.shape[0], -1)
     fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
-    bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
+    bare = replace(problem, knowledge=None)
     none = enforcement_of([], np.zeros(0), float(rows))
     return Race(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
 
