@@ -97,6 +97,24 @@ def fit(
         ),
     ] = Missing.error,
     classes: Classes = False,
+    censored: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of words that say what the target is in a row: exact, 'at least' (the true "
+            "value is that or above), 'at most', or between (from it to the number in --upper)."
+        ),
+    ] = None,
+    upper: Annotated[
+        str | None,
+        typer.Option(help="Column with the upper end of the target where a row is between."),
+    ] = None,
+    truncated: Annotated[
+        str | None,
+        typer.Option(
+            help="Window low:high in which the target was recorded, one end left out if open, such as "
+            "0: where rows below 0 are missing from the table."
+        ),
+    ] = None,
     hidden: Annotated[str, typer.Option(help="Sizes of hidden layers, such as 64,32.")] = "",
     engine: Annotated[
         str, typer.Option(help="bbb, dropout, svgd, ensemble, laplace, sghmc or nuts.")
@@ -156,6 +174,9 @@ def fit(
         plain=plain,
         prove=prove,
         seed=seed,
+        censored=censored,
+        upper=upper,
+        truncated=truncated,
     )
     run(plan, out, json, quiet)
 

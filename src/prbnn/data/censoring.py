@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,11 @@ from prbnn.errors import DataError, nearest
 
 EXACT, AT_LEAST, AT_MOST, BETWEEN = WORDS = ("exact", "at least", "at most", "between")
 LISTED = "'exact', 'at least', 'at most' or 'between'"
+
+
+def from_zero(row: int) -> str:
+    """What errors call a row of a table in memory."""
+    return f"row {row} (from 0)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,19 +41,33 @@ class Intervals:
         """(rows,): whether every target of a row is known."""
         return np.all(self.exact, axis=1)
 
+    def words(self) -> tuple[np.ndarray, np.ndarray]:
+        """The words (rows, outputs) that say so, and the upper ends."""
+        words = np.select(
+            [self.exact, np.isposinf(self.high), np.isneginf(self.low)],
+            [EXACT, AT_LEAST, AT_MOST],
+            BETWEEN,
+        )
+        return words, self.high
+
     def take(self, rows: np.ndarray) -> Intervals:
         """The intervals of some rows, by positions or by a mask."""
         return Intervals(self.low[rows], self.high[rows])
 
 
 def read_intervals(
-    censored: Any, upper: Any, targets: np.ndarray, outputs: Sequence[str]
+    censored: Any,
+    upper: Any,
+    targets: np.ndarray,
+    outputs: Sequence[str],
+    called: Callable[[int], str] = from_zero,
 ) -> Intervals | None:
     """The intervals that words say targets lie in; None where there are no words.
 
     - ``censored``: words, one per row, or (rows, outputs), or a table with a column per censored output
     - ``upper``: upper ends of what is "between", of the same shape; other entries are not read
     - ``targets``: (rows, outputs), finite; the lower ends of what is "between"
+    - ``called``: what errors call a row, by its position
 
     >>> found = read_intervals(["exact", "at least"], None, np.array([[1.0], [2.0]]), ("y",))
     >>> found.low.tolist(), found.high.tolist()
@@ -65,17 +84,17 @@ def read_intervals(
     ends = None if upper is None else _per_output(upper, "upper", targets.shape, outputs, np.nan)
     low, high = targets.copy(), targets.copy()
     for place, name in enumerate(outputs):
-        kinds = _kinds(words[:, place], name)
+        kinds = _kinds(words[:, place], name, called)
         high[kinds == AT_LEAST, place] = np.inf
         low[kinds == AT_MOST, place] = -np.inf
         between = np.flatnonzero(kinds == BETWEEN)
         if len(between):
             column = None if ends is None else ends[:, place]
-            high[between, place] = _upper_ends(column, between, targets[:, place], name)
+            high[between, place] = _upper_ends(column, between, targets[:, place], name, called)
     return Intervals(low, high)
 
 
-def _kinds(words: np.ndarray, name: str) -> np.ndarray:
+def _kinds(words: np.ndarray, name: str, called: Callable[[int], str]) -> np.ndarray:
     """The words of one output in their usual spelling; anything else raises and names the row."""
     found = np.empty(len(words), object)
     for row, word in enumerate(words):
@@ -84,7 +103,7 @@ def _kinds(words: np.ndarray, name: str) -> np.ndarray:
             missing = word is None or word != word or text == ""
             hint = "" if text is None else nearest(text, WORDS)
             raise DataError(
-                f"censored: row {row} (from 0) of {name!r} "
+                f"censored: {called(row)} of {name!r} "
                 + (f"has no word{hint}" if missing else f"is {word!r}{hint}")
                 + f"; write {LISTED}",
                 name,
@@ -94,27 +113,31 @@ def _kinds(words: np.ndarray, name: str) -> np.ndarray:
 
 
 def _upper_ends(
-    column: np.ndarray | None, rows: np.ndarray, lower: np.ndarray, name: str
+    column: np.ndarray | None,
+    rows: np.ndarray,
+    lower: np.ndarray,
+    name: str,
+    called: Callable[[int], str],
 ) -> np.ndarray:
     """Upper ends of the ``rows`` that are between; a missing one, or one not above the lower, raises."""
     if column is None:
         raise DataError(
-            f"censored: row {rows[0]} (from 0) of {name!r} is 'between', and there is no upper; give "
-            "upper=, with the upper end of each such row",
+            f"censored: {called(int(rows[0]))} of {name!r} is 'between', and there is no upper; give "
+            "upper, with the upper end of each such row",
             name,
         )
     found = numbers(column[rows], "upper")
     for row, end in zip(rows, found, strict=True):
         if not np.isfinite(end):
             raise DataError(
-                f"censored: row {row} (from 0) of {name!r} is 'between', and its upper end is {end}; "
+                f"censored: {called(row)} of {name!r} is 'between', and its upper end is {end}; "
                 "fill it in, or write 'at least' if nothing is known above",
                 name,
             )
         if not end > lower[row]:
             raise DataError(
-                f"censored: row {row} (from 0) of {name!r} is 'between' {lower[row]:g} and {end:g}; the "
-                "upper end must be above the lower, which is in y. Write 'exact' if they are the same",
+                f"censored: {called(row)} of {name!r} is 'between' {lower[row]:g} and {end:g}; the upper "
+                f"end must be above the lower, which is the target. Write 'exact' if they are the same",
                 name,
             )
     return found

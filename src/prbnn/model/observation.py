@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.data.censoring import Intervals
+from prbnn.data.censoring import Intervals, from_zero
 from prbnn.data.scaling import Scaling
 from prbnn.errors import DataError
 from prbnn.model.likelihoods import Likelihood
@@ -44,11 +46,16 @@ def network_window(likelihood: Likelihood, scaling: Scaling) -> Float[Array, "2 
 
 
 def check_observations(
-    likelihood: Likelihood, outputs: tuple[str, ...], targets: np.ndarray, cut: Intervals | None
+    likelihood: Likelihood,
+    outputs: tuple[str, ...],
+    targets: np.ndarray,
+    cut: Intervals | None,
+    called: Callable[[int], str] = from_zero,
 ) -> None:
     """Raise where rows cannot have been observed under a likelihood, naming row, column and remedy.
 
-    ``targets`` (rows, outputs) and ``cut``, the intervals of censored ones, are in the user's units.
+    ``targets`` (rows, outputs) and ``cut``, the intervals of censored ones, are in the user's units;
+    ``called`` says what errors call a row, by its position.
     """
     kind = type(likelihood).__name__
     window = window_of(likelihood, len(outputs))
@@ -63,7 +70,7 @@ def check_observations(
     if not likelihood.scales_targets and broken.any():
         row, place = np.argwhere(broken)[0]
         raise DataError(
-            f"{kind}: row {row} (from 0) of {outputs[place]!r} ends at {high[row, place]:g}; counts are "
+            f"{kind}: {called(int(row))} of {outputs[place]!r} ends at {high[row, place]:g}; counts are "
             "whole numbers",
             outputs[place],
         )
@@ -82,8 +89,8 @@ def check_observations(
             else f"from {low[row, place]:g} to {high[row, place]:g}"
         )
         raise DataError(
-            f"row {row} (from 0) of {name!r} is {seen}, outside {ends}, where the likelihood says that "
-            f"values were recorded (rows like this: {int(outside.sum())}). Widen truncated=, or leave "
+            f"{called(int(row))} of {name!r} is {seen}, outside {ends}, where the likelihood says that "
+            f"values were recorded (rows like this: {int(outside.sum())}). Widen truncated, or leave "
             "those rows out",
             name,
         )

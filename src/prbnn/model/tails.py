@@ -62,7 +62,6 @@ def _symmetric(
     # an infinite end would make the gradient of the quotient NaN, even where it is not used
     start = (jnp.where(below, 0.0, low) - mean) / scale
     end = (jnp.where(above, 0.0, high) - mean) / scale
-    tail = log_cdf(jnp.where(below, end, -start))
     both = ~below & ~above & (low < high)
     # mirrored to the left of 0, where the distribution function is small
     right = start + end > 0
@@ -72,9 +71,8 @@ def _symmetric(
     integral = _integral(jnp.where(small, first, -0.1), jnp.where(small, last, 0.1), log_density)
     # the width is taken from the ends themselves, which may differ by less than z resolves
     width = jnp.where(both, high - low, 1.0) / scale
-    lower, upper = (
-        log_cdf(edge) for edge in (jnp.where(small, -1.0, first), jnp.where(small, 1.0, last))
-    )
+    far = jnp.where(small, -1.0, first), jnp.where(small, 1.0, last)
+    tail, lower, upper = log_cdf(jnp.stack([jnp.where(below, end, -start), *far]))
     inside = jnp.where(small, integral + jnp.log(width), log_difference(upper, lower))
     return jnp.where(both, inside, jnp.where(below & above, 0.0, tail))
 
@@ -117,14 +115,14 @@ def _student_log_cdf(freedom: float, z: Array) -> Array:
 def _student_log_tail(nu: float, x: Array) -> Array:
     """log of half the incomplete beta function of (nu/2, 1/2) at ``x``, by its continued fraction."""
     a, b = nu / 2, 0.5
-    fraction = jnp.ones_like(x)
-    for n in range(TERMS, 0, -1):
-        m = n // 2
-        if n % 2:
-            step = -(a + m) * (a + b + m) / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            step = m * (b - m) / ((a + 2 * m - 1) * (a + 2 * m))
-        fraction = 1 + step * x / fraction
+    n = np.arange(TERMS, 0, -1)
+    m = n // 2
+    odd = -(a + m) * (a + b + m) / ((a + 2 * m) * (a + 2 * m + 1))
+    even = m * (b - m) / ((a + 2 * m - 1) * (a + 2 * m))
+    steps = jnp.asarray(np.where(n % 2, odd, even), x.dtype)
+    fraction = jax.lax.fori_loop(
+        0, TERMS, lambda k, rest: 1 + steps[k] * x / rest, jnp.ones_like(x)
+    )
     front = a * jnp.log(x) + b * jnp.log1p(-x) - math.log(2 * a) - _log_beta(a)
     return front - jnp.log(fraction)
 
@@ -148,15 +146,19 @@ def poisson_log_mass(log_rate: Array, low: Array, high: Array) -> Array:
     both = ~below & ~above
     # a difference of the smaller tails
     right = both & (first > jnp.exp(log_rate))
-    from_first = poisson_log_at_least(log_rate, first)
-    up_to_last = poisson_log_at_most(log_rate, last)
-    beyond = poisson_log_at_least(log_rate, jnp.where(right, last + 1, first + 1))
-    before = poisson_log_at_most(log_rate, jnp.where(both & ~right, first - 1, last - 1))
+    further = jnp.where(right, last + 1, first + 1), jnp.where(both & ~right, first - 1, last - 1)
+    rates = jnp.stack([log_rate, log_rate])
+    from_first, beyond = poisson_log_at_least(rates, _alike(rates, first, further[0]))
+    up_to_last, before = poisson_log_at_most(rates, _alike(rates, last, further[1]))
     # where a difference is not used, it is that of two constants
     upper = jnp.where(right, from_first, jnp.where(both, up_to_last, 0.0))
     lower = jnp.where(right, beyond, jnp.where(both, before, -1.0))
     one_sided = jnp.where(below, jnp.where(above, 0.0, up_to_last), from_first)
     return jnp.where(both, log_difference(upper, jnp.minimum(lower, upper - 1e-6)), one_sided)
+
+
+def _alike(rates: Array, *counts: Array) -> Array:
+    return jnp.stack([jnp.broadcast_to(count, rates.shape[1:]) for count in counts])
 
 
 def _log_pmf(log_rate: Array, count: Array) -> Array:
@@ -172,8 +174,9 @@ def poisson_log_at_least(log_rate: Float[Array, ...], count: Float[Array, ...]) 
     # pmf(k) * (1 + r/(k+1) (1 + r/(k+2) (...))), closed by a geometric series
     ratio = jnp.where(deep, rate / (count + TERMS), 0.0)
     series = 1 / (1 - jnp.minimum(ratio, 0.99))
-    for step in range(TERMS - 1, 0, -1):
-        series = 1 + rate / (count + step) * series
+    series = jax.lax.fori_loop(
+        0, TERMS - 1, lambda k, rest: 1 + rate / (count + TERMS - 1 - k) * rest, series
+    )
     return _chosen(chance, rest, deep, _log_pmf(log_rate, count) + jnp.log(series))
 
 
@@ -187,8 +190,12 @@ def poisson_log_at_most(log_rate: Float[Array, ...], count: Float[Array, ...]) -
     # pmf(k) * (1 + k/r (1 + (k-1)/r (...)))
     ratio = jnp.where(deep, jnp.maximum(count - TERMS + 1, 0.0) / rate, 0.0)
     series = 1 / (1 - jnp.minimum(ratio, 0.99))
-    for step in range(TERMS - 2, -1, -1):
-        series = 1 + jnp.maximum(count - step, 0.0) / rate * series
+    series = jax.lax.fori_loop(
+        0,
+        TERMS - 1,
+        lambda k, rest: 1 + jnp.maximum(count - (TERMS - 2 - k), 0.0) / rate * rest,
+        series,
+    )
     return _chosen(chance, rest, deep, _log_pmf(log_rate, count) + jnp.log(series))
 
 

@@ -134,6 +134,16 @@ class Recorded:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(whole > 0, inside / whole, gone)
 
+    def probability(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """P(an observation is recorded)."""
+        low, high = self.edges
+        left, right = self.likelihood.distribution, self.likelihood.survival
+        return np.where(
+            left(low, response, scale) > 0.5,
+            right(low, response, scale) - right(high, response, scale),
+            left(high, response, scale) - left(low, response, scale),
+        )
+
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Standard deviation of observations around the response, before any was left out."""
         return self.likelihood.deviation(response, scale)
