@@ -238,7 +238,7 @@ class Gaussian(_Scattered):
     are missing from the table: ``(0, None)`` is 0 and above. With several outputs it is the window of
     each, or a list of one window per output (None for an output without). The density of a recorded
     value is then the normal's divided by its probability of lying in the window; the function is the mean
-    before anything was left out. See `docs/cut-rows.md`.
+    before anything was left out.
 
     >>> Gaussian(noise="by input")
     Gaussian(noise='by input')
