@@ -1,7 +1,7 @@
 """Make docs/cut-rows.svg: censored and truncated rows, stated and ignored.
 
-Run from the repository's root: python docs/make_cut_rows_picture.py. The data are made up: a sensor that reads
-at most 4, and readings that were thrown away below 1.5.
+Run from the repository's root: python docs/make_cut_rows_picture.py. The data are made up: a sensor that
+reads at most 4, and readings that were thrown away below 1.5. The errors of the curves are printed.
 """
 
 from __future__ import annotations
