@@ -1,7 +1,8 @@
 """Make docs/cut-rows.svg: censored and truncated rows, stated and ignored.
 
 Run from the repository's root: python docs/make_cut_rows_picture.py. The data are made up: a sensor that
-reads at most 4, and readings that were thrown away below 1.5. The errors of the curves are printed.
+reads at most 3.5, and readings that were thrown away below 2. All curves obey two rules: flow rises with
+load, ever more slowly. Their errors are printed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from prbnn import Gaussian, PRBNNRegressor
+from prbnn import Concave, Gaussian, Increasing, PRBNNRegressor
 
-LIMIT, FLOOR = 4.0, 1.5
+LIMIT, FLOOR = 3.5, 2.0
+RULES = [Increasing("x"), Concave("x")]
 STATED, IGNORED, TRUTH = "#00796b", "#c62828", "0.35"
 
 
@@ -38,7 +40,7 @@ def fitted(x: np.ndarray, y: np.ndarray, censored: np.ndarray | None = None, **o
     """The estimator with its defaults."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PRBNNRegressor(random_state=0, verbose=False, **options)  # ty: ignore
+        model = PRBNNRegressor(knowledge=RULES, random_state=0, verbose=False, **options)  # ty: ignore
         return model.fit(x[:, None], y, censored=censored)
 
 
