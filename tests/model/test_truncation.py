@@ -53,11 +53,11 @@ def test_a_new_observation_is_a_recorded_one(mean: float, window: tuple) -> None
     assert posterior.quantiles(x, LEVELS)[:, 0, 0] == pytest.approx(
         law.ppf(LEVELS), abs=1e-4 * law.std()
     )
-    many = posterior.take(np.zeros(20_000, int))
+    many = posterior.take(np.zeros(4000, int))
     drawn = many.samples(x)[:, 0, 0]
     assert low <= drawn.min() and drawn.max() <= high
     assert drawn.mean() == pytest.approx(law.mean(), abs=5 * law.std() / len(drawn) ** 0.5)
-    assert drawn.std() == pytest.approx(law.std(), rel=0.04)
+    assert drawn.std() == pytest.approx(law.std(), rel=0.08)
     inside = law.ppf([0.2, 0.7])[:, None]
     found = posterior.log_density(np.zeros((2, 1)), inside)
     assert found == pytest.approx(law.logpdf(inside[:, 0]), rel=1e-3)
@@ -81,7 +81,7 @@ def test_an_interval_has_its_probability() -> None:
     low = np.array([[1.0], [-np.inf], [3.0], [2.0]])
     high = np.array([[2.0], [0.5], [np.inf], [2.0]])
     found = posterior.log_density(np.zeros((4, 1)), low, high)
-    wanted = [*np.log(law.cdf(high) - law.cdf(low))[:3, 0], law.logpdf(2.0)]
+    wanted = [*np.log(law.cdf(high[:3, 0]) - law.cdf(low[:3, 0])), law.logpdf(2.0)]
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
@@ -93,9 +93,9 @@ def test_counts_are_recorded_with_both_ends() -> None:
     chances /= chances.sum()
     found = posterior.log_density(np.zeros((4, 1)), counts[:, None])
     assert found == pytest.approx(np.log(chances), abs=1e-5)
-    drawn = posterior.take(np.zeros(20_000, int)).samples(np.zeros((1, 1)))[:, 0, 0]
-    assert np.bincount(drawn.astype(int), minlength=6)[1:5] / 20_000 == pytest.approx(
-        chances, abs=0.02
+    drawn = posterior.take(np.zeros(4000, int)).samples(np.zeros((1, 1)))[:, 0, 0]
+    assert np.bincount(drawn.astype(int), minlength=6)[1:5] / 4000 == pytest.approx(
+        chances, abs=0.04
     )
     edges = np.cumsum(chances)
     levels = [edges[0] - 0.01, edges[0] + 0.01, edges[1] + 0.01, 0.999]

@@ -147,7 +147,7 @@ def test_engines_of_one_point_find_the_mode(case: str) -> None:
 @pytest.mark.parametrize("case", ["truncated", "censored"])
 def test_batches_of_rows_have_the_same_answer(case: str) -> None:
     solution = solved(case, BayesByBackprop(draws=64), 12_000, 4)
-    close(solution.location, ANSWERS[case][0], 0.03)
+    close(solution.location, ANSWERS[case][0], 0.05)
 
 
 def test_scaled_targets_have_the_window_of_the_user() -> None:
@@ -175,10 +175,12 @@ def test_heavy_tails_are_cut_alike() -> None:
     """A truncated Student-t, against quadrature."""
     from scipy.stats import t
 
-    log_density = norm.logpdf(MU, 0, 10) + sum(t.logpdf(y, 5, MU, 1) for y in VALUES)
-    log_density -= len(VALUES) * t.logcdf(MU, 5)
+    # a long tail to the left
+    mu = np.linspace(-80, 20, 200_001)
+    log_density = norm.logpdf(mu, 0, 10) + sum(t.logpdf(y, 5, mu, 1) for y in VALUES)
+    log_density -= len(VALUES) * t.logcdf(mu, 5)
     density = np.exp(log_density - log_density.max())
-    mean = density @ MU / density.sum()
+    mean = density @ mu / density.sum()
     solution = fit(
         constant,
         np.zeros((5, 1)),

@@ -268,6 +268,14 @@ class Gaussian(_Scattered):
 
         return ndtr((value - response) / scale)
 
+    def symmetric_quantile(
+        self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """The value with P(observation <= value) = probability."""
+        from scipy.special import ndtri
+
+        return response + scale * ndtri(probability)
+
 
 @dataclass(frozen=True, repr=False)
 class StudentT(_Scattered):
@@ -313,3 +321,11 @@ class StudentT(_Scattered):
         from scipy.special import stdtr
 
         return stdtr(self.freedom, (value - response) / scale)
+
+    def symmetric_quantile(
+        self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """The value with P(observation <= value) = probability."""
+        from scipy.special import stdtrit
+
+        return response + scale * stdtrit(self.freedom, probability)

@@ -172,13 +172,34 @@ class Recorded:
     def quantile(
         self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """The value below which a recorded observation lies with each ``probability``, by bisection."""
+        """The value below which a recorded observation lies with each ``probability``.
+
+        It is found by bisection, unless the likelihood has a ``symmetric_quantile``.
+        """
+        if hasattr(self.likelihood, "symmetric_quantile"):
+            return self._inverse(probability, response, scale)
         low, high = self.bracket(probability, probability, response[None], scale[None])
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             below = self.distribution(middle, response, scale) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return (low + high) / 2 if self.scales_targets else np.round((low + high) / 2) + 0.0
+
+    def _inverse(
+        self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """The same of a likelihood that is symmetric around its response, in its smaller tail."""
+        low, high = self.window
+        below = low < response
+        # mirrored, where the window lies above the response
+        first = np.where(below, low, 2 * response - high)
+        last = np.where(below, high, 2 * response - low)
+        start, end = (self.likelihood.distribution(x, response, scale) for x in (first, last))
+        wanted = np.where(below, probability, 1 - probability)
+        found = self.likelihood.symmetric_quantile(start + wanted * (end - start), response, scale)
+        # so far away that both are 0: all of it lies at the end nearest to the response
+        found = np.where(end > start, found, last)
+        return np.clip(np.where(below, found, 2 * response - found), low, high)
 
     def bracket(
         self, lowest: Any, highest: Any, response: np.ndarray, scale: np.ndarray
