@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from typer.testing import CliRunner
 
 from prbnn import Gaussian
+from prbnn.cli.main import app
 from prbnn.errors import DataError
 from prbnn.report.page import write_report
 from prbnn.runs.applying import watched
@@ -131,3 +133,17 @@ def test_a_strange_word_is_named_by_its_row_in_the_file(plan: RunPlan, tmp_path:
     rows.to_csv(tmp_path / "plant.csv", index=False)
     with pytest.raises(DataError, match="column 'reading'.*row 5 of 'flow' is 'above'"):
         prepare_run(replace(plan, data=str(tmp_path / "plant.csv")))
+
+
+def test_knowledge_check_reads_the_same_columns(plan: RunPlan, tmp_path: Path) -> None:
+    """Rows that read "at least 5" agree with a floor of 5.2, rows that read 5 do not."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("knowledge:\n  - {name: high, at_least: 5.2, where: {load: [9.2, 10]}}\n")
+    options = ["knowledge", "check", str(rules), plan.data, "--target", "flow", "--noise", "0.01"]
+    rows = int((table()["load"] >= 9.2).sum())
+    told = CliRunner().invoke(app, [*options, "--censored", "reading", "--upper", "flow_high"])
+    assert told.exit_code == 0, told.output
+    assert f"all {rows} rows obey" in told.output
+    ignored = CliRunner().invoke(app, [*options, "--drop", "reading,flow_high"])
+    assert f"{rows} of {rows} rows break it" in ignored.output
+    assert f"{rows} rows break it by more than noise explains" in ignored.output

@@ -11,6 +11,7 @@ from prbnn.cli.knowledge_app import knowledge_app
 from prbnn.cli.options import (
     AsJson,
     Categories,
+    Censored,
     Classes,
     DataFile,
     Drop,
@@ -20,6 +21,7 @@ from prbnn.cli.options import (
     MissingAsFitted,
     Quiet,
     RunFolder,
+    Upper,
 )
 from prbnn.runs.names import COMMAS
 from prbnn_studies.commands.app import study_app
@@ -97,17 +99,8 @@ def fit(
         ),
     ] = Missing.error,
     classes: Classes = False,
-    censored: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of words that say what the target is in a row: exact, 'at least' (the true "
-            "value is that or above), 'at most', or between (from it to the number in --upper)."
-        ),
-    ] = None,
-    upper: Annotated[
-        str | None,
-        typer.Option(help="Column with the upper end of the target where a row is between."),
-    ] = None,
+    censored: Censored = None,
+    upper: Upper = None,
     truncated: Annotated[
         str | None,
         typer.Option(
