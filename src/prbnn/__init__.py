@@ -32,15 +32,8 @@ from prbnn.inference import (
 from prbnn.inference.engine import Draws, Engine, Info, Pace
 from prbnn.inference.problem import Problem
 from prbnn.model.construction.built import built_in
-from prbnn.model.likelihoods import (
-    Bernoulli,
-    Categorical,
-    Gaussian,
-    Likelihood,
-    NoisePrior,
-    Poisson,
-    StudentT,
-)
+from prbnn.model.counts_and_classes import Bernoulli, Categorical, Poisson
+from prbnn.model.likelihoods import Gaussian, Likelihood, NoisePrior, StudentT
 from prbnn.model.networks import MLP, RBF, Network
 from prbnn.model.priors import LayerNormal, Normal, Prior
 from prbnn.model.recurrent import GRU, LSTM

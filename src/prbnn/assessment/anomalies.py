@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import rankdata
 
+from prbnn.model.truncation import Recorded
 from prbnn.posterior.draws import Posterior
 
 
@@ -20,7 +21,8 @@ def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.
     """Minus the log predictive density of each step (rows, steps), jointly over the outputs of a step.
 
     In nats, for outputs in the network's units. The density is the mean over draws of a normal around
-    each draw's prediction with that draw's noise. Targets without steps count as one step.
+    each draw's prediction with that draw's noise, divided by the probability of the window where the
+    likelihood is truncated. Targets without steps count as one step.
     """
     wanted = posterior.scaling.outputs(targets)
     layout = posterior.columns.layout
@@ -31,6 +33,9 @@ def surprise(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> np.
         spread = posterior.likelihood.deviation(mean[:, :keep], noise[:, :keep])
         residual = (own - mean[:, :keep]) / spread
         density = -0.5 * residual**2 - np.log(spread) - 0.5 * math.log(2 * math.pi)
+        if isinstance(posterior.recorded, Recorded):
+            chance = posterior.recorded.probability(mean[:, :keep], noise[:, :keep])
+            density = density - np.log(np.maximum(chance, np.finfo(float).tiny))
         density = density.reshape(*density.shape[:2], steps, -1).sum(axis=-1)
         parts.append(math.log(len(mean)) - logsumexp(density, axis=0))
         start += keep

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import norm
 
+from prbnn.assessment.censored_rows import most_obedient
 from prbnn.assessment.data_agreement import matches
 from prbnn.assessment.neighbours import near_pairs, noise_of, slopes_of, standardised
+from prbnn.data.censoring import read_intervals
 from prbnn.data.columns import Columns
 from prbnn.data.frames import check_lengths, check_rows, read_inputs, read_targets
 from prbnn.data.scaling import Scaling, scaling_of
@@ -106,6 +108,8 @@ def audit(
     columns: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     rate: float = RATE,
+    censored: Any = None,
+    upper: Any = None,
 ) -> Audit:
     """Rows of a table that break a rule by more than noise explains; nothing is fitted.
 
@@ -113,7 +117,9 @@ def audit(
     more than ``z`` standard deviations of the noise with a chance below ``rate / rows``,
     ``z = normal quantile(1 - rate / rows)``. Trends and comparisons are compared with pairs of rows that
     agree in the other columns (to 1/10 of a standard deviation; twice the effect of that difference by
-    least squares is allowed for), likewise with ``sqrt(2)`` times the noise. Rows count from 0.
+    least squares is allowed for), likewise with ``sqrt(2)`` times the noise. Rows count from 0. A
+    censored row (``censored`` and ``upper`` as in `PRBNNRegressor.fit`) breaks a rule on values if its
+    whole interval does, and is not compared in pairs.
 
     - ``noise``: its standard deviation, one number or one per output; None estimates it (normal, and the
       same everywhere) from the differences of neighbouring rows
@@ -130,7 +136,9 @@ def audit(
     wanted, targets = read_targets(y, outputs)
     check_lengths(values, wanted)
     check_rows(values, wanted, targets)
-    return audit_of(named(rules), Columns(names, targets, values, wanted), noise=noise, rate=rate)
+    cut = read_intervals(censored, upper, wanted, targets)
+    table = Columns(names, targets, values, wanted, intervals=cut)
+    return audit_of(named(rules), table, noise=noise, rate=rate)
 
 
 def audit_of(
@@ -148,7 +156,10 @@ def audit_of(
     """
     source: Source = "estimated" if noise is None else "stated"
     if noise is None:
-        sizes = noise_of(columns.rows, columns.targets)
+        exact = columns.exact_rows
+        # where hardly a row is exact, recorded ends have to do
+        exact = exact if exact.sum() > 2 else np.ones_like(exact)
+        sizes = noise_of(columns.rows[exact], columns.targets[exact])
     else:
         sizes = np.broadcast_to(np.asarray(noise, float), (len(columns.outputs),))
         if not np.all(np.isfinite(sizes) & (sizes > 0)):
@@ -262,7 +273,9 @@ def _around(
     rule cannot be checked on rows.
     """
     columns = table.columns
-    points, targets = columns.rows[here], columns.targets[here]
+    cut = None if columns.intervals is None else columns.intervals.take(here)
+    points = columns.rows[here]
+    targets = most_obedient(rule, columns, table.scaling, points, columns.targets[here], cut)
     steps = np.diag(often * table.noise)
     shifted = [targets, *(targets + sign * step for step in steps for sign in (1, -1))]
     (found,) = scores_of_values(
@@ -289,6 +302,8 @@ def _pairs(stated: Statement, name: str, table: _Table, here: np.ndarray, rate: 
     if not isinstance(subject, str) or subject not in columns.outputs:
         return Finding(name, words="cannot be checked on rows")
     output = columns.outputs.index(subject)
+    if columns.intervals is not None:
+        here = here & columns.intervals.exact[:, output]
     found = _laid_side_by_side(stated, columns, here)
     if isinstance(found, str):
         return Finding(name, words=found)

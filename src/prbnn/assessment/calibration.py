@@ -49,7 +49,7 @@ def ranks(posterior: Posterior, rows: np.ndarray, targets: np.ndarray) -> Ranks:
         value = wanted[start : start + keep]
         parts.append(
             [
-                posterior.likelihood.distribution(each, mean[:, :keep], noise[:, :keep]).mean(0)
+                posterior.recorded.distribution(each, mean[:, :keep], noise[:, :keep]).mean(0)
                 for each in (np.nextafter(value, -np.inf), value)
             ]
         )

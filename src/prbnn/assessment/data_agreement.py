@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prbnn.assessment.censored_rows import most_obedient
 from prbnn.data.association import CLEAR, Association, association
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling, scaling_of
@@ -113,7 +114,15 @@ def _agreement(rule: Rule, rows: Rows) -> Agreement:
             f"{s.words}: {w}" if s.words else f"{w}" for s, w in zip(statements, shown, strict=True)
         )
         return Agreement(total, "; ".join(said))
-    points, targets = columns.rows[here], columns.targets[here]
+    points, cut = columns.rows[here], columns.intervals
+    targets = most_obedient(
+        rule,
+        columns,
+        scaling,
+        points,
+        columns.targets[here],
+        None if cut is None else cut.take(here),
+    )
     (score,) = scores_of_values([rule], columns, scaling, points, targets)
     if score is None:
         return Agreement(total, UNREADABLE)
@@ -143,7 +152,8 @@ def _values(
 
 
 def _of_pairs(statement: Statement, columns: Columns, here: np.ndarray) -> str | None:
-    """Whether rows agree with a slope or a difference, in words; None for other quantities."""
+    """Whether exact rows agree with a slope or a difference, in words; None for other quantities."""
+    here = here & columns.exact_rows
     match statement.quantity:
         case Slope():
             return _slope(statement, columns, here)

@@ -13,6 +13,7 @@ from rich.table import Table
 from prbnn.errors import nearest
 from prbnn.fitting.interruption import graceful
 from prbnn.inference import ENGINES
+from prbnn.model.truncation import checked_window
 from prbnn.runs.names import parse_names
 from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import prepare_run
@@ -55,6 +56,12 @@ def plan_of(
         raise typer.BadParameter(
             f"no engine {options['engine']!r}{nearest(options['engine'], tuple(ENGINES))}"
         )
+    truncated = options.get("truncated")
+    if truncated is not None and not _is_window(truncated):
+        raise typer.BadParameter(
+            "--truncated is low:high with one of them left out if it is open, such as 0: or 0:100; "
+            f"got {truncated!r}"
+        )
     knowledge = options.pop("knowledge")
     return RunPlan(
         data=str(options.pop("data")),
@@ -66,6 +73,14 @@ def plan_of(
         noise=noise,
         **options,
     )
+
+
+def _is_window(text: str) -> bool:
+    try:
+        window = RunPlan("", "", truncated=text).window
+        return checked_window("--truncated", window) is not None
+    except ValueError:
+        return False
 
 
 def _above_zero(text: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from prbnn.cli.options import Categories, Classes, Drop, JsonFile
+from prbnn.cli.options import Categories, Censored, Classes, Drop, JsonFile, Upper
 from prbnn.runs.names import parse_names
 
 knowledge_app = typer.Typer(
@@ -32,6 +32,8 @@ def check(
         float | None,
         typer.Option(help="Standard deviation of the target's noise; estimated if left out."),
     ] = None,
+    censored: Censored = None,
+    upper: Upper = None,
     json: JsonFile = None,
 ) -> None:
     """Show every rule in words, whether the data agree with it, rows that break it by more than noise
@@ -52,6 +54,8 @@ def check(
         noise,
         classes=classes,
         categories=parse_names(categories),
+        censored=censored,
+        upper=upper,
     )
 
 

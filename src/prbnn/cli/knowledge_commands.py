@@ -22,6 +22,8 @@ from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.file.knowledge_file import knowledge_schema, read_knowledge
 from prbnn.rules.file.starter import starter
 from prbnn.rules.regions import Sweep
+from prbnn.runs.cut_targets import intervals_of
+from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import outputs_of, read_target
 from prbnn.runs.records import write_record
 from prbnn.system.disk import write_whole
@@ -39,6 +41,8 @@ def check(
     *,
     classes: bool = False,
     categories: Sequence[str] = (),
+    censored: str | None = None,
+    upper: str | None = None,
 ) -> None:
     """Print every rule in words and whether the data agree with it; then mistakes and contradictions.
 
@@ -48,7 +52,9 @@ def check(
     """
     with exiting_on_errors():
         read = read_knowledge(knowledge)
-        columns, numbers, classes = _columns(data, targets, drop, categories, classes=classes)
+        columns, numbers, classes = _columns(
+            data, targets, drop, categories, classes=classes, censored=censored, upper=upper
+        )
         rules = named(read.rules)
         found, problems = agreements(rules, columns, numbers, read.units)
         audited = None
@@ -112,6 +118,8 @@ def _columns(
     categories: Sequence[str],
     *,
     classes: bool,
+    censored: str | None = None,
+    upper: str | None = None,
 ) -> tuple[Columns, list[int], bool]:
     """The table as a fit would read it, the numbers of its rows, and whether its target is a class.
 
@@ -125,7 +133,8 @@ def _columns(
     if not targets:
         targets = known[-1:]
         echo(f"Target: {targets[0]} (the last column; choose another with --target)")
-    encoding = learn_encoding(frame.drop(columns=[*targets, *drop]), "drop")
+    about = [name for name in (censored, upper) if name in known]
+    encoding = learn_encoding(frame.drop(columns=[*targets, *drop, *about]), "drop")
     outputs, values, there, classes = _targets(frame, targets, classes=classes)
     numbers = encode(encoding, frame[there], str(path))
     for note in (*notes, *encoding.notes(), *numbers.notes):
@@ -135,12 +144,16 @@ def _columns(
     if len(numbers.rows) < 2:
         raise DataError(f"{path}: at least 2 complete rows are needed, found {len(numbers.rows)}")
     places = np.flatnonzero(there)[numbers.rows]
+    if censored is not None and (classes or len(outputs) > 1):
+        raise DataError(f"--censored goes with one target of numbers; got {', '.join(targets)}")
+    plan = RunPlan(str(path), targets[0], censored=censored, upper=upper)
     columns = Columns(
         numbers.names,
         outputs,
         numbers.values,
         values[places],
         categories=encoding.categories(categories),
+        intervals=intervals_of(plan, frame, values[places, 0], places),
     )
     return columns, [int(place) + 1 for place in places], classes
 

@@ -11,6 +11,7 @@ from prbnn.cli.knowledge_app import knowledge_app
 from prbnn.cli.options import (
     AsJson,
     Categories,
+    Censored,
     Classes,
     DataFile,
     Drop,
@@ -20,6 +21,7 @@ from prbnn.cli.options import (
     MissingAsFitted,
     Quiet,
     RunFolder,
+    Upper,
 )
 from prbnn.runs.names import COMMAS
 from prbnn_studies.commands.app import study_app
@@ -97,6 +99,15 @@ def fit(
         ),
     ] = Missing.error,
     classes: Classes = False,
+    censored: Censored = None,
+    upper: Upper = None,
+    truncated: Annotated[
+        str | None,
+        typer.Option(
+            help="Window low:high in which the target was recorded, one end left out if open, such as "
+            "0: where rows below 0 are missing from the table."
+        ),
+    ] = None,
     hidden: Annotated[str, typer.Option(help="Sizes of hidden layers, such as 64,32.")] = "",
     engine: Annotated[
         str, typer.Option(help="bbb, dropout, svgd, ensemble, laplace, sghmc or nuts.")
@@ -156,6 +167,9 @@ def fit(
         plain=plain,
         prove=prove,
         seed=seed,
+        censored=censored,
+        upper=upper,
+        truncated=truncated,
     )
     run(plan, out, json, quiet)
 

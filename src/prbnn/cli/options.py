@@ -20,6 +20,17 @@ Categories = Annotated[
     ),
 ]
 Classes = Annotated[bool, typer.Option("--classes", help="The target's numbers are classes.")]
+Censored = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of words that say what the target is in a row: exact, 'at least' (the true "
+        "value is that or above), 'at most', or between (from it to the number in --upper)."
+    ),
+]
+Upper = Annotated[
+    str | None,
+    typer.Option(help="Column with the upper end of the target where a row is between."),
+]
 Level = Annotated[
     float,
     typer.Option(min=0.01, max=0.999, help="Probability that a new observation lies in the band."),

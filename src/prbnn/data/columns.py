@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from prbnn.data.censoring import Intervals
 from prbnn.data.layout import Layout
 from prbnn.errors import KnowledgeError, nearest
 
@@ -20,6 +21,8 @@ class Columns:
     - `layout`: how a row holds a sequence, where rows are sequences
     - `categories`: inputs that take only the values seen in the rows, because the user or the table says
       so; every other column is a number, whatever its values look like
+    - `intervals`: where some targets are censored, the interval that each lies in; `targets` then has the
+      recorded end
     """
 
     inputs: tuple[str, ...]
@@ -28,6 +31,14 @@ class Columns:
     targets: np.ndarray
     layout: Layout | None = None
     categories: tuple[str, ...] = ()
+    intervals: Intervals | None = None
+
+    @property
+    def exact_rows(self) -> np.ndarray:
+        """(rows,): whether every target of a row is known, and not only an interval."""
+        if self.intervals is None:
+            return np.ones(len(self.rows), bool)
+        return self.intervals.exact_rows
 
     @cached_property
     def distinct(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.estimators.arguments import one_column
 from prbnn.estimators.estimator import Estimator
 from prbnn.estimators.parameters import documented
-from prbnn.model.likelihoods import Bernoulli, Categorical
+from prbnn.model.counts_and_classes import Bernoulli, Categorical
 from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule, named
 from prbnn.saving.saved_model import SavedModel

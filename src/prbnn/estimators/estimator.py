@@ -31,7 +31,8 @@ from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import choose_tempering
 from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
-from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from prbnn.model.counts_and_classes import Bernoulli, Categorical
+from prbnn.model.likelihoods import Gaussian, Likelihood
 from prbnn.model.networks import MLP, Network
 from prbnn.model.priors import Normal, Prior
 from prbnn.rules.base import Rule
@@ -103,11 +104,14 @@ class Estimator(BaseEstimator):
         likelihood: Likelihood,
         outputs: Sequence[str] | None,
         layout: Layout | None = None,
+        censored: Any = None,
+        upper: Any = None,
     ) -> Task:
         """Fit, and set the attributes that all estimators share; returns the task that was trained.
 
         Invalid data, rules or parameters raise before training. ``targets`` are numbers, ``outputs`` the
-        names of their columns; ``layout`` describes the rows of ``X`` where they are sequences.
+        names of their columns; ``layout`` describes the rows of ``X`` where they are sequences;
+        ``censored`` and ``upper`` are those of `PRBNNRegressor.fit`.
         """
         seed = seed_of(self.random_state)
         automatic = isinstance(self.tempering, str)
@@ -136,6 +140,8 @@ class Estimator(BaseEstimator):
             layout=layout,
             enforce=self.enforce,
             categories=() if self.categories is None else self.categories,
+            censored=censored,
+            upper=upper,
         )
         with progress_bar(self.verbose) as report:
             self.tempering_choice_ = None

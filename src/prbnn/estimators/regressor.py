@@ -71,14 +71,37 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         self.likelihood = likelihood
         self.output_names = output_names
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, censored: Any = None, upper: Any = None
+    ) -> Self:
         """Fit to rows of ``X`` and ``y``; invalid data or rules raise before training.
 
         ``y`` has one or several columns of numbers; a row with ``sample_weight`` 2 counts as two rows.
+
+        ``censored`` says of each row what ``y`` is, in words: "exact" (the value), "at least" (the true
+        value is y or above), "at most" (y or below) or "between" (from y to the number in ``upper``,
+        which is read in these rows only). Both have one entry per row; with several targets they have the
+        shape of ``y``, or are tables with columns of the targets' names, where a target without a column
+        is exact. The likelihood of a censored row is the probability of its interval.
+
+        >>> import numpy as np
+        >>> from prbnn import MLP
+        >>> x, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20)
+        >>> above = np.where(y > 0.8, "at least", "exact")
+        >>> model = PRBNNRegressor(MLP((8,)), noise=0.1, tempering=0.2, draws=50, random_state=0)
+        >>> model.fit(x, np.minimum(y, 0.8), censored=above).predict(x).shape
+        (20,)
         """
         targets = one_column(y)
+        likelihood = likelihood_of(self.noise, self.likelihood)
         task = self._learn(
-            X, targets, sample_weight, likelihood_of(self.noise, self.likelihood), self.output_names
+            X,
+            targets,
+            sample_weight,
+            likelihood,
+            self.output_names,
+            censored=censored,
+            upper=upper,
         )
         noise = self.raw_posterior_.noise
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
@@ -142,14 +165,22 @@ def collapse(posterior: Posterior, weight: np.ndarray, tempering: float) -> tupl
 
     ``weight`` has one entry per training row. Only a Gaussian is judged: a `StudentT` may leave outliers
     unexplained, and counts may be mostly chance. Below a tempering of 0.05 the prior is not the cause.
+    Censored rows are left out, and recorded values of a truncated Gaussian are compared with their own
+    mean.
     """
-    if not isinstance(posterior.likelihood, Gaussian):
-        return ()
     columns = posterior.columns
-    mean = posterior.predict(columns.rows).mean
-    centre = np.average(columns.targets, axis=0, weights=weight)
-    left = np.average((columns.targets - mean) ** 2, axis=0, weights=weight)
-    explained = 1 - left / np.average((columns.targets - centre) ** 2, axis=0, weights=weight)
+    exact = columns.exact_rows
+    if not isinstance(posterior.likelihood, Gaussian) or exact.sum() < 2:
+        return ()
+    rows, targets, weight = columns.rows[exact], columns.targets[exact], weight[exact]
+    if posterior.likelihood.truncated is None:
+        mean = posterior.predict(rows).mean
+    else:
+        mean = posterior.samples(rows).mean(axis=0)
+    centre = np.average(targets, axis=0, weights=weight)
+    left = np.average((targets - mean) ** 2, axis=0, weights=weight)
+    spread = np.average((targets - centre) ** 2, axis=0, weights=weight)
+    explained = 1 - left / np.where(spread > 0, spread, np.inf)
     if not np.any(explained < 0.05) or tempering <= 0.05:
         return ()
     name = columns.outputs[int(np.argmin(explained))]

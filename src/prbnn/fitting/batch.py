@@ -46,6 +46,7 @@ from prbnn.fitting.train import (
 )
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
+from prbnn.model.observation import log_observation
 from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
 
@@ -186,7 +187,12 @@ def score_many(
         vectors.append(np.pad(posterior.vectors, ((0, most_draws - count), (0, 0))))
         weights.append(np.pad(np.full(count, 1 / count), (0, most_draws - count)))
     arrays = (jnp.asarray(np.stack(part), float) for part in (vectors, weights, inputs, targets))
-    means, densities = _score_all(posteriors[0].model, *arrays)
+    model = posteriors[0].model
+    stated = [posterior.model.window for posterior in posteriors]
+    windows = [window for window in stated if window is not None]
+    means, densities = _score_all(
+        model._replace(window=None), *arrays, jnp.stack(windows) if windows else None
+    )
     return [
         RowScores(
             posterior.scaling.restore(mean[: len(rows)]),
@@ -200,22 +206,26 @@ def score_many(
 
 @eqx.filter_jit
 def _score_all(
-    model: DrawnModel, vectors: Array, weights: Array, x: Array, y: Array
+    model: DrawnModel, vectors: Array, weights: Array, x: Array, y: Array, windows: Array | None
 ) -> tuple[Array, Array]:
     likelihood = model.likelihood
 
-    def one(vectors: Array, weights: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    def one(
+        vectors: Array, weights: Array, x: Array, y: Array, window: Array | None
+    ) -> tuple[Array, Array]:
         def drawn(vector: Array) -> tuple[Array, Array]:
             network, own = model.parts(vector)
             values = jax.vmap(network)(x)
-            density = jax.vmap(lambda v, t: likelihood.log_density(own, v, t))(values, y)
+            density = jax.vmap(lambda v, t: log_observation(likelihood, own, v, t, window=window))(
+                values, y
+            )
             return likelihood.split(own, values)[0], density
 
         means, densities = jax.lax.map(drawn, vectors, batch_size=BLOCK_DRAWS)
         mixture = jax.nn.logsumexp(densities, axis=0, b=weights[:, None])
         return jnp.tensordot(weights, means, axes=1), mixture
 
-    return jax.vmap(one)(vectors, weights, x, y)
+    return jax.vmap(one)(vectors, weights, x, y, windows)
 
 
 def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
@@ -243,10 +253,12 @@ def _padded_alike(tasks: Sequence[Task]) -> list[Task]:
     """The tasks with rows of weight 0 added until all have equally many."""
     most = max(task.data.x.shape[0] for task in tasks)
 
+    cut = any(task.data.upper is not None for task in tasks)
+
     def padded(data: Data) -> Data:
-        extra = most - data.x.shape[0]
-        x, y = (jnp.pad(part, ((0, extra), (0, 0))) for part in (data.x, data.y))
-        return Data(x, y, jnp.pad(data.weight, (0, extra)), data.count)
+        # a table without censored rows beside one with: all its targets are exact
+        data = data._replace(upper=data.y) if cut and data.upper is None else data
+        return data.padded(most)
 
     return [task._replace(data=padded(task.data)) for task in tasks]
 

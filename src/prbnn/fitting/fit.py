@@ -42,6 +42,8 @@ def fit(
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
     enforce: Enforce = "training",
+    censored: Any = None,
+    upper: Any = None,
 ) -> Solution:
     """Fit a posterior of ``network`` under ``knowledge``, a list of rules.
 
@@ -72,6 +74,8 @@ def fit(
     - ``seed``: of the network's start, training and draws
     - ``enforce``: "training" puts pressure on every rule; "construction" builds the hard rules into the
       network, which then obeys them whatever its weights are, and raises where that cannot be done
+    - ``censored``, ``upper``: which rows of ``y`` are only one end of what is known, and the upper ends
+      of those that are "between"; as in `PRBNNRegressor.fit`
 
     >>> from prbnn import AtLeast, MLP, Normal
     >>> solution = fit(MLP(hidden=()), [[0.0], [1.0]], [0.2, -0.1], [AtLeast(0)], steps=50)
@@ -97,6 +101,8 @@ def fit(
         seed=seed,
         enforce=enforce,
         categories=categories,
+        censored=censored,
+        upper=upper,
     )
     solution = train(
         task,

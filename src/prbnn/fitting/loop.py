@@ -130,7 +130,7 @@ def finish(engine: Engine, problem: Problem, state: Any, data: Data) -> Any:
 
 def all_rows(data: Data) -> Batch:
     """Every row as one batch, for what needs no rules."""
-    return Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(0))
+    return Batch(data.x, data.y, data.weight, jnp.zeros((), int), jnp.ones(0), upper=data.upper)
 
 
 def worst_points(engine: Engine, problem: Problem) -> int:
@@ -157,11 +157,12 @@ def pick(
         width = problem.points_width - carry.worst.shape[1]
         start = carry.step % max(1, size // width) * width
     if batch_size is None or batch_size >= data.x.shape[0]:
-        return Batch(data.x, data.y, data.weight, start, softness, worst)
+        return Batch(data.x, data.y, data.weight, start, softness, worst, data.upper)
     rows_key = jax.random.fold_in(key, 1)
     index = (jax.random.uniform(rows_key, (batch_size,)) * data.count).astype(int)
     weight = data.weight[index] * (data.count / batch_size)
-    return Batch(data.x[index], data.y[index], weight, start, softness, worst)
+    upper = None if data.upper is None else data.upper[index]
+    return Batch(data.x[index], data.y[index], weight, start, softness, worst, upper)
 
 
 def run_chunk(

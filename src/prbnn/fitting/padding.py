@@ -10,12 +10,29 @@ from jaxtyping import Array, Float
 
 
 class Data(NamedTuple):
-    """Padded rows in network units; ``weight`` is 0 for padding, ``count`` is without it."""
+    """Padded rows in network units; ``weight`` is 0 for padding, ``count`` is without it.
+
+    Where rows are censored, targets lie from ``y`` to ``upper``, and are exact where these are equal.
+    """
 
     x: Float[Array, "rows inputs"]
     y: Float[Array, "rows outputs"]
     weight: Float[Array, " rows"]
     count: Float[Array, ""]
+    upper: Float[Array, "rows outputs"] | None = None
+
+    def take(self, rows: np.ndarray) -> Data:
+        """Some of the rows, by position, without padding."""
+        upper = None if self.upper is None else self.upper[rows]
+        count = jnp.asarray(len(rows), float)
+        return Data(self.x[rows], self.y[rows], self.weight[rows], count, upper)
+
+    def padded(self, rows: int) -> Data:
+        """The same rows, padded to ``rows``."""
+        extra = rows - self.x.shape[0]
+        x, y = (jnp.pad(part, ((0, extra), (0, 0))) for part in (self.x, self.y))
+        upper = None if self.upper is None else jnp.pad(self.upper, ((0, extra), (0, 0)))
+        return Data(x, y, jnp.pad(self.weight, (0, extra)), self.count, upper)
 
 
 def bucket(rows: int) -> int:
@@ -34,7 +51,7 @@ def bucket(rows: int) -> int:
     return size
 
 
-def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
+def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray, upper: np.ndarray | None = None) -> Data:
     """Rows in network units, padded to a bucket with weight 0."""
     extra = bucket(len(x)) - len(x)
     return Data(
@@ -42,6 +59,7 @@ def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Data:
         jnp.asarray(np.pad(y, ((0, extra), (0, 0))), float),
         jnp.asarray(np.pad(weight, (0, extra)), float),
         jnp.asarray(len(x), float),
+        None if upper is None else jnp.asarray(np.pad(upper, ((0, extra), (0, 0))), float),
     )
 
 

@@ -17,15 +17,16 @@ from prbnn.enforcement.strength_table import PROBABILITY
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.fitting.building import build_model
 from prbnn.fitting.loop import worst_points
-from prbnn.fitting.padding import number, pad
+from prbnn.fitting.padding import Data, number, pad
 from prbnn.fitting.task import Task
-from prbnn.fitting.training_table import read_table
+from prbnn.fitting.training_table import TrainingTable, read_table
 from prbnn.inference import ENGINES
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.construction.built import built_in
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
+from prbnn.model.observation import check_observations, network_window
 from prbnn.model.priors import Prior
 from prbnn.rules.base import Rule, named
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
@@ -77,6 +78,8 @@ def prepare(
     layout: Layout | None = None,
     enforce: Enforce = "training",
     categories: Sequence[str] = (),
+    censored: Any = None,
+    upper: Any = None,
 ) -> Task:
     """Read and check everything, and put it into arrays; no training yet.
 
@@ -93,7 +96,12 @@ def prepare(
         outputs=outputs,
         categories=categories,
         layout=layout,
+        censored=censored,
+        upper=upper,
     )
+    if table.observed:
+        named_rows = table.columns
+        check_observations(likelihood, named_rows.outputs, named_rows.targets, named_rows.intervals)
     known = named(knowledge)
     engine = engine_of(inference)
     scale = table.scaling(scaling, targets=likelihood.scales_targets)
@@ -122,6 +130,7 @@ def prepare(
         own_prior_sd=jnp.asarray(model.own_sd, float),
         tempering=number(tempering),
         points_width=width,
+        window=network_window(likelihood, scale),
     )
     enforcement = enforcement_of(
         rules,
@@ -139,7 +148,7 @@ def prepare(
         engine=engine,
         problem=problem,
         enforcement=enforcement,
-        data=pad(scale.inputs(table.x), scale.outputs(table.y), weights),
+        data=_padded(table, scale, weights),
         rules=rules,
         knowledge=known,
         units=_f_units(rules, bound.units),
@@ -148,6 +157,14 @@ def prepare(
         scaling=scale,
         tempering=tempering,
     )
+
+
+def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:
+    """The table in network units."""
+    x, cut = scaling.inputs(table.x), table.cut
+    if cut is None:
+        return pad(x, scaling.outputs(table.y), weights)
+    return pad(x, scaling.outputs(cut.low), weights, scaling.outputs(cut.high))
 
 
 def _check_options(tempering: Any, rejection: Any, enforce: Any) -> None:

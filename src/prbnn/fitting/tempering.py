@@ -6,7 +6,7 @@ better prediction; so the weight is chosen by held-out log predictive density.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,7 +20,6 @@ from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
 from prbnn.fitting.padding import Data, pad
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
-from prbnn.model.weights import unflatten
 
 CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05)
 # taken where there are fewer rows than FEWEST_ROWS
@@ -89,20 +88,21 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
     if problem.likelihood.scales_targets or not whole or np.all(weight == 1):
         return data
     place = np.repeat(np.arange(rows), weight.astype(int))
-    return pad(np.asarray(data.x)[place], np.asarray(data.y)[place], np.ones(len(place)))
+    x, y = np.asarray(data.x)[place], np.asarray(data.y)[place]
+    upper = None if data.upper is None else np.asarray(data.upper)[place]
+    return pad(x, y, np.ones(len(place)), upper)
 
 
 def race_of(problem: Problem, data: Data, seed: int) -> Race:
     """The problem without its rules, on at most MOST_ROWS rows, in folds that ``seed`` draws."""
     generator, rows = np.random.default_rng(seed), int(data.count)
     if rows > MOST_ROWS:
-        pick = generator.permutation(rows)[:MOST_ROWS]
-        data = Data(data.x[pick], data.y[pick], data.weight[pick], jnp.asarray(MOST_ROWS, float))
+        data = data.take(generator.permutation(rows)[:MOST_ROWS])
         rows = MOST_ROWS
     fold = np.full(data.x.shape[0], -1)
     fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
     held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
-    bare = eqx.tree_at(lambda p: p.knowledge, problem, None)
+    bare = replace(problem, knowledge=None)
     none = enforcement_of([], np.zeros(0), float(rows))
     return Race(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
 
@@ -143,13 +143,8 @@ def run_race(engine: Engine, race: Race) -> Array:
         fitted = engine.finish(run, carry.engine, all_rows(train))
         draws = engine.draws_of(run, jax.random.fold_in(key, 1), fitted, DRAWS)
 
-        def density(weights: Array, own: Array) -> Array:
-            network = unflatten(run.network, weights)
-            return jax.vmap(lambda x, y: run.likelihood.log_density(own, network(x), y))(
-                data.x, data.y
-            )
-
-        densities = jax.vmap(density)(*draws)
+        batch = all_rows(data)
+        densities = jax.vmap(lambda *draw: run.log_densities(*draw, batch))(*draws)
         mixture = jax.nn.logsumexp(densities, axis=0) - jnp.log(densities.shape[0])
         return mixture * held
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.data.censoring import Intervals, read_intervals
 from prbnn.data.columns import Columns
 from prbnn.data.frames import (
     categories_of,
@@ -28,6 +29,8 @@ class TrainingTable:
 
     - `columns`, `weight`: names, rows and weights in the user's order, without rows of weight 0
     - `x`, `y`, `row_weight`: the same rows in the order of `in_order`
+    - `cut`: where targets are censored, the interval that each lies in, in the order of `x`; `y` is then
+      the recorded end
     - `observed`: whether there are rows; False where the prior is fitted alone
     """
 
@@ -37,6 +40,7 @@ class TrainingTable:
     y: np.ndarray
     row_weight: np.ndarray
     observed: bool
+    cut: Intervals | None = None
 
     @property
     def counted(self) -> float:
@@ -69,17 +73,33 @@ def read_table(
     outputs: Sequence[str] | None,
     categories: Sequence[str],
     layout: Layout | None,
+    censored: Any = None,
+    upper: Any = None,
 ) -> TrainingTable:
-    """Read and check ``x``, ``y`` and ``sample_weight``; the names are for arrays, which have none."""
-    table, weight = _named_rows(x, y, columns, outputs, sample_weight)
+    """Read and check ``x``, ``y``, ``sample_weight``, ``censored`` and ``upper``.
+
+    The names are for arrays, which have none.
+    """
+    table, weight = _named_rows(x, y, columns, outputs, sample_weight, censored, upper)
     stated = _categories(x, table.inputs, categories, layout)
     table = replace(table, categories=stated, layout=layout)
-    rows, targets, weights = in_order(table.rows, table.targets, weight, merge=layout is None)
-    return TrainingTable(table, weight, rows, targets, weights, y is not None)
+    first, weights = in_order(
+        table.rows, table.targets, weight, merge=layout is None, cut=table.intervals
+    )
+    # a negative zero is a zero
+    rows, targets = table.rows[first] + 0.0, table.targets[first] + 0.0
+    cut = None if table.intervals is None else table.intervals.take(first)
+    return TrainingTable(table, weight, rows, targets, weights, y is not None, cut)
 
 
 def _named_rows(
-    x: Any, y: Any, columns: Sequence[str] | None, outputs: Sequence[str] | None, sample_weight: Any
+    x: Any,
+    y: Any,
+    columns: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    sample_weight: Any,
+    censored: Any,
+    upper: Any,
 ) -> tuple[Columns, np.ndarray]:
     """The rows that have weight, and their weights; one row of zeros where there are no data."""
     if (x is None) != (y is None):
@@ -92,35 +112,44 @@ def _named_rows(
     values, names = read_inputs(x, columns)
     wanted, targets = read_targets(y, outputs)
     check_lengths(values, wanted)
+    cut = read_intervals(censored, upper, wanted, targets)
     weight = read_weights(sample_weight, len(values))
     keep = weight > 0
     values, wanted, weight = values[keep], wanted[keep], weight[keep]
     check_rows(values, wanted, targets)
-    return Columns(names, targets, values, wanted), weight
+    cut = None if cut is None else cut.take(keep)
+    return Columns(names, targets, values, wanted, intervals=cut), weight
 
 
 def in_order(
-    x: np.ndarray, y: np.ndarray, weight: np.ndarray, *, merge: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows in an order that depends on their values alone; ``merge`` makes equal rows one.
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    *,
+    merge: bool,
+    cut: Intervals | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the rows in an order that depends on their values alone, and their weights.
+
+    ``merge`` makes equal rows one. ``cut`` has the intervals of censored targets: rows are equal only if
+    these are, too.
 
     Sums in float32 depend on their order, and over thousands of steps the differences become visible; the
     fold that a row falls into depends on its position. In one order, a table gives the same bits however
     it is sorted. Equal rows become one row with the sum of their weights, so a row of weight 2 and a row
     that comes twice are the same problem.
 
-    >>> in_order(np.array([[2.0], [1], [2]]), np.array([[5.0], [4], [5]]), np.ones(3), merge=True)[2]
-    array([1., 2.])
+    >>> in_order(np.array([[2.0], [1], [2]]), np.array([[5.0], [4], [5]]), np.ones(3), merge=True)
+    (array([1, 0]), array([1., 2.]))
     """
     # a negative zero is a zero
-    x, y = x + 0.0, y + 0.0
-    whole = np.column_stack([x, y])
+    whole = np.column_stack([x, y] if cut is None else [x, cut.low, cut.high]) + 0.0
     order = np.lexsort((weight, *whole.T[::-1]))
-    x, y, weight, whole = x[order], y[order], weight[order], whole[order]
+    weight, whole = weight[order], whole[order]
     if not merge:
-        return x, y, weight
+        return order, weight
     first = np.flatnonzero(np.r_[True, np.any(whole[1:] != whole[:-1], axis=1)])
-    return x[first], y[first], np.add.reduceat(weight, first)
+    return order[first], np.add.reduceat(weight, first)
 
 
 def _categories(

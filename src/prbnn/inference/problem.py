@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.enforcement.worst import kept_worst
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.observation import log_observation
 from prbnn.model.response import response
 from prbnn.model.weights import flatten, unflatten
 from prbnn.rules.scoring.binding import BoundKnowledge
@@ -32,6 +33,7 @@ class Batch(NamedTuple):
     - `points_start`: points are those of each pool from this one on
     - `softness`: width of the surrogate of each probable rule
     - `worst`: positions of further points per pool, where these are known
+    - `upper`: where targets are censored, they lie from `y` to this; exact where both are equal
     """
 
     x: Float[Array, "rows inputs"]
@@ -40,6 +42,7 @@ class Batch(NamedTuple):
     points_start: Array
     softness: Float[Array, " rules"]
     worst: Int[Array, "groups worst"] | None = None
+    upper: Float[Array, "rows outputs"] | None = None
 
 
 class Problem(eqx.Module):
@@ -49,6 +52,7 @@ class Problem(eqx.Module):
     - `own_prior_mean`, `own_prior_sd`: of the likelihood's own parameters, which samplers and particles
       draw; other engines maximise over them
     - `points_width`: how many points of each pool a step evaluates
+    - `window`: ends between which the targets were recorded, where the likelihood is truncated
     """
 
     network: Any
@@ -62,6 +66,7 @@ class Problem(eqx.Module):
     own_prior_sd: Float[Array, " parameters"]
     tempering: Float[Array, ""]
     points_width: int = eqx.field(static=True)
+    window: Float[Array, "2 outputs"] | None = None
 
     @property
     def size(self) -> int:
@@ -90,12 +95,19 @@ class Problem(eqx.Module):
 
     def log_likelihood(self, vector: Float[Array, " vector"], batch: Batch) -> Float[Array, ""]:
         """Sum over the batch's rows, each times its weight."""
-        weights, own = self.split(vector)
+        return jnp.sum(self.log_densities(*self.split(vector), batch) * batch.weight)
+
+    def log_densities(self, weights: Array, own: Array, batch: Batch) -> Float[Array, " rows"]:
+        """log density of what was observed of each row, whatever its weight.
+
+        ``own`` are the likelihood's own parameters.
+        """
         network = unflatten(self.network, weights)
-        density = jax.vmap(lambda x, y: self.likelihood.log_density(own, network(x), y))(
-            batch.x, batch.y
-        )
-        return jnp.sum(density * batch.weight)
+
+        def one(x: Array, y: Array, upper: Array | None) -> Array:
+            return log_observation(self.likelihood, own, network(x), y, upper, self.window)
+
+        return jax.vmap(one)(batch.x, batch.y, batch.upper)
 
     def log_prior(self, vector: Float[Array, " vector"]) -> Float[Array, ""]:
         """Of the weights, up to a constant."""

@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from prbnn.errors import is_number
+from prbnn.model.tails import normal_log_mass, student_log_mass
+from prbnn.model.truncation import Truncated, checked_window
 
 LOG_TWO_PI = math.log(2 * math.pi)
 # initial noise of a fit in network units, and the smallest noise "by input"
 FIRST_NOISE = 0.3
 NOISE_FLOOR = 1e-3
 SOFTPLUS_ONE = math.log(math.e - 1)
-# log(rate / mean count) is clipped to [-20, 20]
-LARGEST_LOG_RATE = 20.0
 
 Noise = float | Literal["learned", "by input"]
 
@@ -60,6 +60,12 @@ class Likelihood(Protocol):
 
     ``parameters`` are the likelihood's own, ``values`` are network outputs (..., network_outputs), and
     ``response`` and ``scale`` are the two results of `split`, (..., outputs).
+
+    For censored rows a likelihood also has ``log_interval(parameters, values, low, high)``: the log
+    probability that each target lies between ``low`` and ``high``, which may be infinite, or the log
+    density where they are equal, summed over the outputs. A truncated likelihood has ``truncated`` (see
+    `Gaussian`), ``log_interval`` and ``survival(value, response, scale)``, which is
+    P(observation > value); its other methods are those of the distribution before it was truncated.
     """
 
     @property
@@ -139,6 +145,7 @@ class _Scattered:
 
     noise: Noise = "learned"
     noise_prior: NoisePrior = field(default=NoisePrior(), kw_only=True)
+    truncated: Truncated = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
@@ -149,12 +156,14 @@ class _Scattered:
             )
         if self.noise != "learned" and self.noise_prior != NoisePrior():
             raise ValueError(f"{kind}: noise_prior needs noise='learned', got noise={self.noise!r}")
+        object.__setattr__(self, "truncated", checked_window(kind, self.truncated))
 
     def __repr__(self) -> str:
         shown = {each.name: getattr(self, each.name) for each in fields(self)}
-        prior = shown.pop("noise_prior")
-        if prior != NoisePrior():
-            shown["noise_prior"] = prior
+        for name, usual in (("noise_prior", NoisePrior()), ("truncated", None)):
+            value = shown.pop(name)
+            if value != usual:
+                shown[name] = value
         inside = ", ".join(f"{name}={value!r}" for name, value in shown.items())
         return f"{type(self).__name__}({inside})"
 
@@ -192,6 +201,30 @@ class _Scattered:
             return mean, NOISE_FLOOR + FIRST_NOISE * jax.nn.softplus(raw + SOFTPLUS_ONE)
         return values, jnp.broadcast_to(jnp.exp(parameters), values.shape)
 
+    def log_interval(
+        self, parameters: Array, values: Array, low: Array, high: Array
+    ) -> Float[Array, ""]:
+        """log P(low <= target <= high), or the log density where both are equal."""
+        mean, noise = self.split(parameters, values)
+        exact = low == high
+        density = self._log_densities(mean, noise, jnp.where(exact, low, 0.0))
+        ends = jnp.where(exact, -1.0, low), jnp.where(exact, 1.0, high)
+        return jnp.sum(jnp.where(exact, density, self._log_masses(mean, noise, *ends)))
+
+    def survival(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """P(observation > value), by the symmetry of the scatter."""
+        return self.distribution(2 * response - value, response, scale)
+
+    def _log_densities(self, mean: Array, noise: Array, target: Array) -> Array:
+        raise NotImplementedError
+
+    def _log_masses(self, mean: Array, noise: Array, low: Array, high: Array) -> Array:
+        raise NotImplementedError
+
+    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """P(observation <= value)."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, repr=False)
 class Gaussian(_Scattered):
@@ -201,13 +234,26 @@ class Gaussian(_Scattered):
     ``"by input"`` (the network gets a second set of outputs, from which the noise at an input is
     computed). `noise_prior` is the `NoisePrior` of a learned noise.
 
+    `truncated` is the window in which values were recorded, in the target's units, where rows outside it
+    are missing from the table: ``(0, None)`` is 0 and above. With several outputs it is the window of
+    each, or a list of one window per output (None for an output without). The density of a recorded
+    value is then the normal's divided by its probability of lying in the window; the function is the mean
+    before anything was left out.
+
     >>> Gaussian(noise="by input")
     Gaussian(noise='by input')
+    >>> Gaussian(truncated=(0, None))
+    Gaussian(noise='learned', truncated=(0.0, None))
     """
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        mean, noise = self.split(parameters, values)
-        return jnp.sum(-0.5 * ((target - mean) / noise) ** 2 - jnp.log(noise) - 0.5 * LOG_TWO_PI)
+        return jnp.sum(self._log_densities(*self.split(parameters, values), target))
+
+    def _log_densities(self, mean: Array, noise: Array, target: Array) -> Array:
+        return -0.5 * ((target - mean) / noise) ** 2 - jnp.log(noise) - 0.5 * LOG_TWO_PI
+
+    def _log_masses(self, mean: Array, noise: Array, low: Array, high: Array) -> Array:
+        return normal_log_mass(low, high, mean, noise)
 
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
         return scale
@@ -222,12 +268,21 @@ class Gaussian(_Scattered):
 
         return ndtr((value - response) / scale)
 
+    def symmetric_quantile(
+        self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """The value with P(observation <= value) = probability."""
+        from scipy.special import ndtri
+
+        return response + scale * ndtri(probability)
+
 
 @dataclass(frozen=True, repr=False)
 class StudentT(_Scattered):
     """y = function(x) + noise * t, with ``freedom`` degrees of freedom: outliers pull little.
 
-    `noise` is a scale, not a standard deviation; it is given or learned as for `Gaussian`.
+    `noise` is a scale, not a standard deviation; it is given or learned as for `Gaussian`, and
+    `truncated` is a window as there.
 
     >>> StudentT(freedom=3)
     StudentT(noise='learned', freedom=3)
@@ -243,11 +298,16 @@ class StudentT(_Scattered):
             )
 
     def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        mean, noise = self.split(parameters, values)
+        return jnp.sum(self._log_densities(*self.split(parameters, values), target))
+
+    def _log_densities(self, mean: Array, noise: Array, target: Array) -> Array:
         nu = self.freedom
         constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
         tail = 0.5 * (nu + 1) * jnp.log1p(((target - mean) / noise) ** 2 / nu)
-        return jnp.sum(constant - jnp.log(noise) - tail)
+        return constant - jnp.log(noise) - tail
+
+    def _log_masses(self, mean: Array, noise: Array, low: Array, high: Array) -> Array:
+        return student_log_mass(self.freedom, low, high, mean, noise)
 
     def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
         return scale * math.sqrt(self.freedom / (self.freedom - 2))
@@ -262,136 +322,10 @@ class StudentT(_Scattered):
 
         return stdtr(self.freedom, (value - response) / scale)
 
-
-@dataclass(frozen=True)
-class _Unscaled:
-    """Targets in their own units, and nothing to learn beside the weights.
-
-    The response says how observations scatter around it, so it is its own scale.
-    """
-
-    @property
-    def learns(self) -> bool:
-        return False
-
-    @property
-    def scales_targets(self) -> bool:
-        return False
-
-    def network_outputs(self, outputs: int) -> int:
-        return outputs
-
-    def split(self, parameters: Array, values: Array) -> tuple[Array, Array]:
-        response = self.response(parameters, values)
-        return response, response
-
-    def response(self, parameters: Array, values: Array) -> Array:
-        """What rules see and what is predicted."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Poisson(_Unscaled):
-    """Counts: y ~ Poisson(rate), and the network's output is log(rate / mean count).
-
-    >>> Poisson()
-    Poisson()
-    """
-
-    def start(
-        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
+    def symmetric_quantile(
+        self, probability: np.ndarray, response: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """The log of the mean count, which training does not change."""
-        if np.any(targets < 0) or np.any(targets != np.round(targets)):
-            raise ValueError("Poisson: targets must be whole numbers of 0 or above")
-        return np.log(np.maximum(np.average(targets, axis=0, weights=weight), 1e-3))
+        """The value with P(observation <= value) = probability."""
+        from scipy.special import stdtrit
 
-    def response(self, parameters: Array, values: Array) -> Array:
-        """The rate."""
-        return jnp.exp(parameters + jnp.clip(values, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
-
-    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        rate = self.response(parameters, values)
-        return jnp.sum(target * jnp.log(rate) - rate - jax.lax.lgamma(target + 1))
-
-    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return np.sqrt(response)
-
-    def sample(
-        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
-    ) -> np.ndarray:
-        return generator.poisson(response).astype(float)
-
-    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        from scipy.special import pdtr
-
-        return np.where(value < 0, 0.0, pdtr(np.floor(np.maximum(value, 0)), response))
-
-
-@dataclass(frozen=True)
-class _Classes(_Unscaled):
-    """Targets are 0 or 1, one column per class; the response is the probability of 1."""
-
-    def start(
-        self, output_scale: np.ndarray, targets: np.ndarray, weight: np.ndarray | None = None
-    ) -> np.ndarray:
-        """No parameters."""
-        if not np.all(np.isin(targets, (0, 1))):
-            raise ValueError(
-                f"{type(self).__name__}: targets must be 0 or 1, one column per class; "
-                "PRBNNClassifier makes them from labels"
-            )
-        return np.zeros(0)
-
-    def deviation(self, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return np.sqrt(np.maximum(response * (1 - response), 0))
-
-    def distribution(self, value: Any, response: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return np.where(value < 0, 0.0, np.where(value < 1, 1 - response, 1.0))
-
-
-@dataclass(frozen=True)
-class Bernoulli(_Classes):
-    """Yes or no: y is 1 with probability sigmoid(network output).
-
-    >>> Bernoulli()
-    Bernoulli()
-    """
-
-    def response(self, parameters: Array, values: Array) -> Array:
-        """The probability of 1."""
-        return jax.nn.sigmoid(values)
-
-    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        return jnp.sum(
-            target * jax.nn.log_sigmoid(values) + (1 - target) * jax.nn.log_sigmoid(-values)
-        )
-
-    def sample(
-        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
-    ) -> np.ndarray:
-        return (generator.random(response.shape) < response).astype(float)
-
-
-@dataclass(frozen=True)
-class Categorical(_Classes):
-    """One of several classes, with probabilities softmax(network outputs).
-
-    >>> Categorical()
-    Categorical()
-    """
-
-    def response(self, parameters: Array, values: Array) -> Array:
-        """The probability of each class."""
-        return jax.nn.softmax(values, axis=-1)
-
-    def log_density(self, parameters: Array, values: Array, target: Array) -> Float[Array, ""]:
-        return jnp.sum(target * jax.nn.log_softmax(values, axis=-1))
-
-    def sample(
-        self, generator: np.random.Generator, response: np.ndarray, scale: np.ndarray
-    ) -> np.ndarray:
-        edges = np.cumsum(response, axis=-1)
-        drawn = generator.random((*response.shape[:-1], 1)) * edges[..., -1:]
-        place = np.argmax(drawn < edges, axis=-1)
-        return np.eye(response.shape[-1])[place]
+        return response + scale * stdtrit(self.freedom, probability)

@@ -18,11 +18,15 @@ CHUNK_DRAWS = 64
 
 
 class DrawnModel(NamedTuple):
-    """What compiled code needs beside a draw's vector, whose first `size` entries are weights."""
+    """What compiled code needs beside a draw's vector, whose first `size` entries are weights.
+
+    `window` is where observations are recorded, if the likelihood is truncated.
+    """
 
     network: Any
     likelihood: Likelihood
     size: int
+    window: Array | None = None
 
     def parts(self, vector: Array) -> tuple[Callable[[Array], Array], Array]:
         """The network of a draw, and the likelihood's own parameters."""

@@ -14,6 +14,8 @@ from prbnn.errors import DataError
 from prbnn.model.construction.built import built_in
 from prbnn.model.construction.limits import held
 from prbnn.model.likelihoods import Likelihood
+from prbnn.model.observation import network_window
+from prbnn.model.truncation import recorded, window_of
 from prbnn.posterior import checks
 from prbnn.posterior.checks import BUILT_POINTS, CHECK_SEQUENCES, Check
 from prbnn.posterior.chunks import CHUNK_ROWS, DrawnModel
@@ -65,7 +67,14 @@ class Posterior:
     @property
     def model(self) -> DrawnModel:
         """What compiled code needs beside the vectors."""
-        return DrawnModel(self.network, self.likelihood, self.draws.shape[1])
+        window = network_window(self.likelihood, self.scaling)
+        return DrawnModel(self.network, self.likelihood, self.draws.shape[1], window)
+
+    @property
+    def recorded(self) -> Any:
+        """The distribution of what is recorded: the likelihood, inside its window if it has one."""
+        window = window_of(self.likelihood, len(self.columns.outputs))
+        return recorded(self.likelihood, None if window is None else self.scaling.outputs(window))
 
     def take(self, keep: np.ndarray) -> Posterior:
         """The posterior of the draws that ``keep`` chooses, by a mask or by positions."""
@@ -110,7 +119,7 @@ class Posterior:
         """One new observation per draw and row: drawn functions with their noise added."""
         generator = np.random.default_rng(seed)
         parts = [
-            self.likelihood.sample(generator, mean, noise)[:, :keep]
+            self.recorded.sample(generator, mean, noise)[:, :keep]
             for mean, noise, keep in self.blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
@@ -124,7 +133,7 @@ class Posterior:
             raise ValueError(f"quantile levels must be between 0 and 1, got {levels}")
         parts = [
             (
-                mixture_quantiles(self.likelihood, mean, scale, wanted)
+                mixture_quantiles(self.recorded, mean, scale, wanted)
                 if noise
                 else np.quantile(mean, wanted, axis=0)
             )[:, :keep]
@@ -132,13 +141,31 @@ class Posterior:
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))
 
-    def log_density(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """log of the mean over draws of p(y | x, draw), one number per row, in the user's units."""
+    def log_density(
+        self, x: np.ndarray, y: np.ndarray, upper: np.ndarray | None = None
+    ) -> np.ndarray:
+        """log of the mean over draws of p(y | x, draw), one number per row, in the user's units.
+
+        Of a truncated likelihood it is the density of a recorded value, and -inf outside the window.
+        With ``upper``, targets that differ from it are known to lie from ``y`` to ``upper`` only (ends
+        may be infinite), and have the log probability of that.
+        """
         computing()
-        targets = self.scaling.outputs(np.asarray(y, float).reshape(len(x), -1))
+        wanted = np.asarray(y, float).reshape(len(x), -1)
         inputs = network_inputs(x, self.columns, self.scaling)
-        found = log_densities(self.model, self.vectors, inputs, targets)
-        return found - np.sum(np.log(self.scaling.output_scale))
+        ends = wanted if upper is None else np.asarray(upper, float).reshape(wanted.shape)
+        targets = (
+            self.scaling.outputs(wanted),
+            None if upper is None else self.scaling.outputs(ends),
+        )
+        found = log_densities(self.model, self.vectors, inputs, *targets)
+        unit = np.log(self.scaling.output_scale)
+        # a probability has no unit
+        found = found - (np.sum(unit) if upper is None else (wanted == ends) @ unit)
+        window = window_of(self.likelihood, len(self.columns.outputs))
+        if window is None:
+            return found
+        return np.where(np.any((ends < window[0]) | (wanted > window[1]), axis=1), -np.inf, found)
 
     def blocks(
         self, x: np.ndarray, *, finite: bool = True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from scipy.special import logsumexp
@@ -14,7 +16,8 @@ from scipy.special import logsumexp
 from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling
 from prbnn.errors import DataError
-from prbnn.model.likelihoods import Likelihood
+from prbnn.model.observation import log_observation
+from prbnn.model.truncation import Recorded
 from prbnn.posterior.chunks import CHUNK_DRAWS, CHUNK_ROWS, DrawnModel, by_draw, padded
 
 # inputs in network units: their squares, and sums of some with large weights, still fit into float32
@@ -64,20 +67,29 @@ def _values(model: DrawnModel, draws: Array, x: Array) -> tuple[Array, Array]:
 
 
 def log_densities(
-    model: DrawnModel, vectors: np.ndarray, inputs: np.ndarray, targets: np.ndarray
+    model: DrawnModel,
+    vectors: np.ndarray,
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    upper: np.ndarray | None = None,
 ) -> np.ndarray:
     """log of the mean over draws of p(target | input, draw), one number per row, in network units.
 
-    ``vectors`` has one row per draw: its weights and likelihood parameters. ``inputs`` and ``targets``
-    have one row per returned number, in network units.
+    ``vectors`` has one row per draw: its weights and likelihood parameters. ``inputs``, ``targets`` and
+    the ``upper`` ends of intervals have one row per returned number, in network units.
     """
     largest = float(np.finfo(np.float32).max)
-    targets = np.clip(targets, -largest, largest)
+    if upper is None:
+        targets = np.clip(targets, -largest, largest)
+    ends = targets if upper is None else np.hstack([targets, upper])
     parts = []
     for (block, rows), (wanted, _) in zip(
-        padded(inputs, CHUNK_ROWS), padded(targets, CHUNK_ROWS), strict=True
+        padded(inputs, CHUNK_ROWS), padded(ends, CHUNK_ROWS), strict=True
     ):
-        found = by_draw(lambda draws, x=block, y=wanted: _densities(model, draws, x, y), vectors)
+        found = by_draw(
+            lambda draws, x=block, y=wanted: _densities(model, draws, x, y, upper is not None),
+            vectors,
+        )
         density = found.astype(np.float64)
         # a target too far away for float32 has no density
         density = np.where(np.isnan(density), -np.inf, density)
@@ -86,28 +98,37 @@ def log_densities(
 
 
 @eqx.filter_jit
-def _densities(model: DrawnModel, draws: Array, x: Array, y: Array) -> Array:
+def _densities(model: DrawnModel, draws: Array, x: Array, ends: Array, cut: bool) -> Array:
+    y, upper = jnp.split(ends, 2, axis=1) if cut else (ends, None)
+
     def one(vector: Array) -> Array:
         network, own = model.parts(vector)
-        values = jax.vmap(network)(x)
-        return jax.vmap(lambda v, t: model.likelihood.log_density(own, v, t))(values, y)
+
+        def density(x: Array, y: Array, upper: Array | None) -> Array:
+            return log_observation(model.likelihood, own, network(x), y, upper, model.window)
+
+        return jax.vmap(density)(x, y, upper)
 
     return jax.vmap(one)(draws)
 
 
 def mixture_quantiles(
-    likelihood: Likelihood, mean: np.ndarray, scale: np.ndarray, levels: np.ndarray
+    likelihood: Any, mean: np.ndarray, scale: np.ndarray, levels: np.ndarray
 ) -> np.ndarray:
     """Quantiles (levels, rows, outputs) of the mixture of all draws, by bisection of its distribution.
 
-    ``mean`` and ``scale`` are (draws, rows, outputs), in network units.
+    ``likelihood`` is one, or what is `recorded` of one; ``mean`` and ``scale`` are (draws, rows,
+    outputs), in network units.
     """
     shape = (len(levels), *mean.shape[1:])
-    # no distribution has more than 1/k^2 beyond k standard deviations (Chebyshev)
-    rarest = min(levels.min(), 1 - levels.max())
-    reach = max(9.0, rarest**-0.5) * likelihood.deviation(mean, scale)
-    low = np.broadcast_to(np.min(mean - reach, axis=0), shape)
-    high = np.broadcast_to(np.max(mean + reach, axis=0), shape)
+    if isinstance(likelihood, Recorded):
+        ends = likelihood.bracket(levels.min(), levels.max(), mean, scale)
+    else:
+        # no distribution has more than 1/k^2 beyond k standard deviations (Chebyshev)
+        rarest = min(levels.min(), 1 - levels.max())
+        reach = max(9.0, rarest**-0.5) * likelihood.deviation(mean, scale)
+        ends = np.min(mean - reach, axis=0), np.max(mean + reach, axis=0)
+    low, high = (np.broadcast_to(end, shape) for end in ends)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         probability = np.stack(

@@ -167,7 +167,8 @@ def _rows(axis: Any, subject: Subject, way: Profile, output: int, most: int = MO
     """Observed rows; those far from the profile in the other columns are drawn faintly."""
     if subject.classes is not None:
         return
-    chosen = np.random.default_rng(0).permutation(len(subject.inputs))[:most]
+    exact = np.flatnonzero(subject.known)
+    chosen = exact[np.random.default_rng(0).permutation(len(exact))[:most]]
     x, y = subject.inputs[chosen], subject.numbers[chosen, output]
     spread = np.maximum(np.std(subject.inputs, axis=0), np.finfo(float).tiny)
     apart = np.abs(x - way.rows[0]) / spread
@@ -219,7 +220,7 @@ def _limits_of_axes(axis: Any, subject: Subject, ways: Sequence[Profile], output
     """Fit the axes to all that is drawn, except bounds so far off that they would flatten the rest."""
     first = ways[0]
     values = [part[:, output] for way in ways for part in (way.low, way.high)]
-    values.append(subject.numbers[:, output])
+    values.append(subject.numbers[subject.known, output])
     together = np.concatenate(values)
     low, high = float(together.min()), float(together.max())
     for _, line in limits(subject.rules, subject.posterior.columns, first, output):

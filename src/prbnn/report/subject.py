@@ -29,6 +29,8 @@ class Subject:
     - `units`: of inputs and outputs by name; `command`: what makes this report again
     - `notes`: how the table was read, which rows were dropped; `rows`: their numbers in the file,
       from 1 on and one by one if None
+    - `exact`: one truth value per row: whether its target is known, and not only an interval (None: all);
+      models are scored on exact rows, and only these are drawn and looked through for surprises
 
     >>> import numpy as np
     >>> from prbnn import MLP, PRBNNRegressor
@@ -50,6 +52,7 @@ class Subject:
     command: str = ""
     notes: Sequence[str] = ()
     rows: np.ndarray | None = None
+    exact: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.model, "posterior_"):
@@ -66,6 +69,10 @@ class Subject:
             )
         if self.posterior.columns.layout is not None:
             raise DataError("a report is about a table; a model of sequences has none to show yet")
+        if not self.known.any():
+            raise DataError(
+                "every target is censored, so that nothing can be compared with a prediction"
+            )
         self._check_values()
         known = (*self.column_names, *self.output_names)
         for name in self.units:
@@ -129,18 +136,23 @@ class Subject:
     @cached_property
     def scored_rows(self) -> np.ndarray:
         """Positions of the rows that models are scored on: held-out rows, or all where none are."""
-        places = np.flatnonzero(self.held_out)
-        return _at_most(places if len(places) else np.arange(len(self.inputs)))
+        places = np.flatnonzero(self.held_out & self.known)
+        return _at_most(places if len(places) else np.flatnonzero(self.known))
 
     @cached_property
     def looked_at(self) -> np.ndarray:
         """Positions of the rows that are looked through for surprises."""
-        return _at_most(np.arange(len(self.inputs)))
+        return _at_most(np.flatnonzero(self.known))
+
+    @property
+    def known(self) -> np.ndarray:
+        """(rows,): whether the target of a row is known, and not only an interval."""
+        return np.ones(len(self.inputs), bool) if self.exact is None else self.exact
 
     @property
     def scored_on(self) -> str:
         """Which rows the models are scored on, in words."""
-        return "held-out" if np.any(self.held_out) else "training"
+        return "held-out" if np.any(self.held_out & self.known) else "training"
 
     @property
     def history(self) -> History | None:

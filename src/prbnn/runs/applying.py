@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prbnn.assessment import anomalies as anomaly
+from prbnn.assessment.censored_rows import most_obedient
+from prbnn.data.censoring import Intervals
 from prbnn.data.encoded_table import EncodedTable, encode
 from prbnn.data.encoding import Missing
 from prbnn.data.files import read_file, with_path
@@ -16,6 +18,7 @@ from prbnn.errors import DataError
 from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
+from prbnn.runs.cut_targets import intervals_of
 from prbnn.runs.preparing import read_target
 from prbnn.runs.run import Run
 
@@ -116,21 +119,39 @@ def watched(
             f"{data}: no row of {name!r} has a class the fit knows; it knows {known}", name
         )
     numbers = encode(run.encoding, frame[there], str(data), missing)
-    target = target[there][numbers.rows]
+    rows = np.flatnonzero(there)[numbers.rows]
+    target = target[rows]
+    with with_path(data):
+        intervals = _intervals(run, frame, target, rows, notes)
     inputs, known, which = run.scored_rows()
     alarm = anomaly.calibrate_alarm(
         _surprise(run, inputs, known), _attainable(false_alarms, len(known), notes)
     )
-    surprise = _surprise(run, numbers.values, target)
     table = _predicted(run, numbers, level)
-    table["row"] = np.flatnonzero(there)[numbers.rows] + 1
+    table["row"] = rows + 1
     table.insert(1, "observed", target)
-    table["surprise"] = alarm.score(surprise)
-    table["flagged"] = alarm.warns(surprise)
-    table["broken_rules"] = broken_rules(run, numbers.values, target)
+    exact = np.ones(len(rows), bool) if intervals is None else intervals.exact_rows
+    table["surprise"], table["flagged"] = np.nan, False
+    if exact.any():
+        surprise = _surprise(run, numbers.values[exact], target[exact])
+        table.loc[exact, "surprise"] = alarm.score(surprise)
+        table.loc[exact, "flagged"] = alarm.warns(surprise)
+    if not exact.all():
+        notes.append(f"{int((~exact).sum())} censored rows have no surprise, and are not flagged")
+    table["broken_rules"] = broken_rules(run, numbers.values, target, intervals)
     if which == "training":
         notes.append("no rows were held out: the level is set on training rows, and is too low")
     return Watched(table, alarm, which, notes + numbers.notes + _outside(run, numbers))
+
+
+def _intervals(
+    run: Run, frame: pd.DataFrame, target: np.ndarray, rows: np.ndarray, notes: list[str]
+) -> Intervals | None:
+    """The intervals of censored targets; a file without the fit's column of words has none."""
+    if run.plan.censored is not None and run.plan.censored not in frame.columns:
+        notes.append(f"no column {run.plan.censored!r}: every target is taken as exact")
+        return None
+    return intervals_of(run.plan, frame, target, rows)
 
 
 def _attainable(false_alarms: float, rows: int, notes: list[str]) -> float:
@@ -154,23 +175,28 @@ def _surprise(run: Run, inputs: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.where(known, -np.log(np.maximum(probability, 1e-300)), np.inf)[:, None]
 
 
-def broken_rules(run: Run, inputs: np.ndarray, target: np.ndarray) -> list[str]:
+def broken_rules(
+    run: Run, inputs: np.ndarray, target: np.ndarray, intervals: Intervals | None = None
+) -> list[str]:
     """Names of the rules that each observed row breaks, one text per row.
 
-    Rules on slopes are left out, since a single row has none.
+    A censored row breaks a rule if every value in its interval does. Rules on slopes are left out, since
+    a single row has none.
     """
     rules = run.model.knowledge
     broken: list[list[str]] = [[] for _ in target]
     if run.is_classes or not rules:
         return ["" for _ in target]
     posterior = run.model.posterior_
-    scores = scores_of_values(rules, posterior.columns, posterior.scaling, inputs, target[:, None])
-    for rule, score in zip(rules, scores, strict=True):
+    columns, scaling = posterior.columns, posterior.scaling
+    for rule in rules:
+        values = most_obedient(rule, columns, scaling, inputs, target[:, None], intervals)
+        (score,) = scores_of_values([rule], columns, scaling, inputs, values)
         if score is None:
             continue
         rows = breaks(lowest(score, axis=1), ROW_TOLERANCE)
         if rule.region:
-            rows &= in_region(rule.region, posterior.columns, inputs)
+            rows &= in_region(rule.region, columns, inputs)
         for row in np.flatnonzero(rows):
             broken[row].append(rule.label)
     return ["; ".join(names) for names in broken]

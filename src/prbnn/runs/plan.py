@@ -19,6 +19,9 @@ class RunPlan:
     - `held_out`: fraction of the rows that are held out of training to score the model
     - `plain`: whether the same network is also fitted without knowledge
     - `prove`: whether only draws that are proved to obey the hard rules are stored
+    - `censored`, `upper`: columns with the words that say which targets are censored, and with the upper
+      ends of those that are between
+    - `truncated`: the window in which targets were recorded, as "low:high" with either left out
     """
 
     data: str
@@ -38,6 +41,23 @@ class RunPlan:
     prove: bool = False
     seed: int = 0
     categories: tuple[str, ...] = ()
+    censored: str | None = None
+    upper: str | None = None
+    truncated: str | None = None
+
+    @property
+    def window(self) -> tuple[float | None, float | None] | None:
+        """The window of `truncated`; text that is none raises ValueError.
+
+        >>> RunPlan("flow.csv", "flow", truncated="0:").window
+        (0.0, None)
+        """
+        if self.truncated is None:
+            return None
+        low, colon, high = self.truncated.partition(":")
+        if not colon:
+            raise ValueError(f"a window is low:high, such as 0: or 0:100, got {self.truncated!r}")
+        return (float(low) if low.strip() else None, float(high) if high.strip() else None)
 
     def command(self, out: str) -> str:
         """The command line that repeats this run, with the folder ``out``.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prbnn.data.censoring import Intervals
 from prbnn.data.column_kinds import MOSTLY
 from prbnn.data.columns import Columns
 from prbnn.data.encoded_table import check_size, encode, input_columns, learn_encoding
@@ -21,6 +22,7 @@ from prbnn.errors import DataError, InfeasibleError, KnowledgeError, nearest, sh
 from prbnn.rules.base import Rule, named
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.file.knowledge_file import read_knowledge
+from prbnn.runs.cut_targets import censored_note, check_recorded, intervals_of
 from prbnn.runs.plan import RunPlan
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class RunTable:
     - `units`: unit of each column that the knowledge file names one for
     - `notes`: what a user should know about how the file was read
     - `fingerprint`: hash of the file
+    - `intervals`: where some targets are censored, the interval that each lies in, (rows, 1)
     """
 
     plan: RunPlan
@@ -54,6 +57,14 @@ class RunTable:
     units: Mapping[str, str]
     notes: tuple[str, ...]
     fingerprint: str
+    intervals: Intervals | None = field(default=None, kw_only=True)
+
+    @property
+    def exact(self) -> np.ndarray:
+        """(rows,): whether the target of a row is known, and not only an interval."""
+        if self.intervals is None:
+            return np.ones(len(self.targets), bool)
+        return self.intervals.exact_rows
 
     @property
     def is_classes(self) -> bool:
@@ -83,7 +94,7 @@ def prepare_run(plan: RunPlan) -> Prepared:
     """Read the file and the rules of ``plan``; mistakes in either raise here, before training."""
     path = Path(plan.data)
     frame, notes = read_file(path)
-    table = input_columns(frame, plan.target, plan.inputs, plan.drop)
+    table = input_columns(frame, plan.target, plan.inputs, (*plan.drop, *_about_target(plan)))
     if plan.target in WRITTEN:
         raise DataError(
             f"prbnn predict and watch write a column {plan.target!r} of their own; rename the target",
@@ -96,6 +107,11 @@ def prepare_run(plan: RunPlan) -> Prepared:
     numbers = encode(encoding, table[there], str(path))
     rows = np.flatnonzero(there)[numbers.rows]
     target, held_out = target[rows], held_out[rows]
+    with with_path(path):
+        intervals = intervals_of(plan, frame, target, rows)
+        check_recorded(plan, target, intervals, rows)
+    if intervals is not None:
+        notes.append(censored_note(intervals, plan.target))
     if not there.all():
         notes.append(f"{int((~there).sum())} rows without {plan.target!r} dropped")
     notes += [*encoding.notes(), *numbers.notes, *split_notes]
@@ -106,7 +122,14 @@ def prepare_run(plan: RunPlan) -> Prepared:
             notes.append(f"{plan.target!r} has two values and is fitted as a number; see --classes")
     outputs, values = outputs_of(plan.target, target)
     categories = encoding.categories(plan.categories)
-    columns = Columns(numbers.names, outputs, numbers.values, values, categories=categories)
+    columns = Columns(
+        numbers.names,
+        outputs,
+        numbers.values,
+        values,
+        categories=categories,
+        intervals=intervals,
+    )
     rules, units = _knowledge(plan, encoding, columns, [str(name) for name in frame.columns])
     known = (*numbers.names, *outputs, plan.target)
     strange = [name for name in units if name not in known]
@@ -122,7 +145,21 @@ def prepare_run(plan: RunPlan) -> Prepared:
         tuple(notes),
         hashlib.sha256(path.read_bytes()).hexdigest(),
         rules,
+        intervals=intervals,
     )
+
+
+def _about_target(plan: RunPlan) -> tuple[str, ...]:
+    """Columns that say something about the target, and are no inputs."""
+    found = tuple(name for name in (plan.censored, plan.upper) if name is not None)
+    for name in found:
+        if name in plan.inputs:
+            raise DataError(
+                f"{name!r} says what is known of the target, so it cannot be an input; leave it out of "
+                "--inputs",
+                name,
+            )
+    return found
 
 
 def outputs_of(name: str, target: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:

@@ -23,4 +23,5 @@ def report_subject(run: Run) -> Subject:
         run.plan.command(folder),
         (*run.notes, *of),
         run.rows,
+        run.exact,
     )

@@ -16,12 +16,14 @@ from safetensors import SafetensorError
 from sklearn.exceptions import ConvergenceWarning
 
 from prbnn.assessment import metrics
+from prbnn.data.censoring import Intervals
 from prbnn.data.encoding import Encoding
 from prbnn.errors import CollapseWarning, DataError
 from prbnn.estimators.classifier import PRBNNClassifier
 from prbnn.estimators.estimator import content_of
 from prbnn.estimators.loading import restore
 from prbnn.estimators.regressor import PRBNNRegressor
+from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP
 from prbnn.rules.file.knowledge_file import write_knowledge
 from prbnn.runs.belonging import (
@@ -67,10 +69,14 @@ class Run(RunTable):
     identity: str | None = None
 
     def scored_rows(self) -> tuple[np.ndarray, np.ndarray, str]:
-        """Inputs and targets of the rows that score the model, and which: "held-out" or "training"."""
-        if self.held_out.any():
-            return self.inputs[self.held_out], self.targets[self.held_out], "held-out"
-        return self.inputs, self.targets, "training"
+        """Inputs and targets of the rows that score the model, and which: "held-out" or "training".
+
+        Censored rows have no error, and are left out.
+        """
+        held = self.held_out & self.exact
+        if held.any():
+            return self.inputs[held], self.targets[held], "held-out"
+        return self.inputs[self.exact], self.targets[self.exact], "training"
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
@@ -98,6 +104,8 @@ class Run(RunTable):
         if self.is_classes:
             targets = np.searchsorted(self.model.classes_, targets).astype(np.int64)
         rows = {"inputs": self.inputs, "targets": targets, "held_out": self.held_out}
+        if self.intervals is not None:
+            rows |= {"low": self.intervals.low, "high": self.intervals.high}
         arrays = {name: np.ascontiguousarray(part) for name, part in rows.items()}
         contents[ROWS] = safetensors.numpy.save({**arrays, "rows": self.rows}, {RUN: identity})
         rules = write_knowledge(list(self.model.knowledge), dict(self.units))
@@ -130,6 +138,8 @@ def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
             "accuracy": float(np.mean(np.argmax(probability, axis=1) == place)),
             "log_loss": float(-np.mean(np.log(np.maximum(of_truth, 1e-300)))),
         }
+    if not len(targets):
+        return {}
     low, high = model.predict_quantiles(table, BAND)
     mean = model.predict(table)
     return {
@@ -153,13 +163,17 @@ def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None
             plan.target,
         )
 
+    cut: dict[str, Any] = {}
+    if prepared.intervals is not None:
+        cut = dict(zip(("censored", "upper"), prepared.intervals.take(train).words(), strict=True))
+
     def one(rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
         model = _estimator(prepared, rules, tempering, verbose)
         with warnings.catch_warnings():
             # what these say is in the result, which commands and reports show
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", CollapseWarning)
-            return model.fit(table, _target_column(targets, plan.target))
+            return model.fit(table, _target_column(targets, plan.target), **cut)
 
     say("fitting with knowledge" if prepared.rules else "fitting")
     model = one(prepared.rules)
@@ -201,7 +215,10 @@ def _estimator(
     if prepared.is_classes:
         return PRBNNClassifier(network, list(rules), **options)
     noise: Any = plan.noise if plan.noise in ("learned", "by input") else float(plan.noise)
-    return PRBNNRegressor(network, list(rules), noise=noise, **options)
+    if plan.window is None:
+        return PRBNNRegressor(network, list(rules), noise=noise, **options)
+    likelihood = Gaussian(noise, truncated=plan.window)
+    return PRBNNRegressor(network, list(rules), likelihood=likelihood, **options)
 
 
 def open_run(folder: Path) -> Run:
@@ -234,19 +251,26 @@ def open_run(folder: Path) -> Run:
         raise DataError(f"the run in {folder} is damaged ({error}); fit again") from None
 
 
-def _rows(found: dict[str, np.ndarray], encoding: Encoding, model: Any) -> dict[str, np.ndarray]:
+def _rows(found: dict[str, np.ndarray], encoding: Encoding, model: Any) -> dict[str, Any]:
     """The arrays of a run, checked against the inputs of its ``encoding`` and its ``model``."""
     known = model.posterior_.columns.inputs
     if encoding.inputs != known:
         raise ValueError(f"{RECORD} has the inputs {encoding.inputs}, {MODEL} has {known}")
-    parts = {name: found[name] for name in ("inputs", "targets", "held_out", "rows")}
+    parts: dict[str, Any] = {
+        name: found[name] for name in ("inputs", "targets", "held_out", "rows")
+    }
     count = len(parts["rows"])
     wanted = {"inputs": ((count, len(known)), "f"), "targets": ((count,), "fi")}
     wanted |= {"held_out": ((count,), "b"), "rows": ((count,), "i")}
+    if "low" in found:
+        parts |= {name: found[name] for name in ("low", "high")}
+        wanted |= {name: ((count, 1), "f") for name in ("low", "high")}
     for name, (shape, kinds) in wanted.items():
         if parts[name].shape != shape or parts[name].dtype.kind not in kinds:
             held = f"{parts[name].dtype} of shape {parts[name].shape}"
             raise ValueError(f"{ROWS}: {name!r} needs the shape {shape}, and is {held}")
     if hasattr(model, "classes_"):
         parts["targets"] = model.classes_[parts["targets"]]
+    if "low" in parts:
+        parts["intervals"] = Intervals(parts.pop("low"), parts.pop("high"))
     return parts

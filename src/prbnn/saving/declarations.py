@@ -19,14 +19,8 @@ from prbnn.errors import ModelFileError, nearest
 from prbnn.fitting.result import Result
 from prbnn.fitting.tempering import Chosen
 from prbnn.inference import ENGINES
-from prbnn.model.likelihoods import (
-    Bernoulli,
-    Categorical,
-    Gaussian,
-    NoisePrior,
-    Poisson,
-    StudentT,
-)
+from prbnn.model.counts_and_classes import Bernoulli, Categorical, Poisson
+from prbnn.model.likelihoods import Gaussian, NoisePrior, StudentT
 from prbnn.model.networks import MLP, RBF
 from prbnn.model.priors import LayerNormal, Normal
 from prbnn.model.recurrent import GRU, LSTM

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from prbnn.certify.certificate import Certificate
+from prbnn.data.censoring import Intervals
 from prbnn.data.columns import Columns
 from prbnn.data.layout import Layout
 from prbnn.data.scaling import Scaling
@@ -204,7 +205,21 @@ def _columns(record: Record, tensors: Tensors) -> Columns:
             f"{count} rows of {len(inputs)} inputs and {len(outputs)} outputs were kept, but "
             f"'data/rows' has shape {rows.shape} and 'data/targets' {targets.shape}"
         )
-    return Columns(inputs, outputs, rows, targets, layout, categories)
+    return Columns(inputs, outputs, rows, targets, layout, categories, _intervals(tensors, targets))
+
+
+def _intervals(tensors: Tensors, targets: np.ndarray) -> Intervals | None:
+    """The intervals of censored targets, where the file has any."""
+    if "data/low" not in tensors:
+        return None
+    low, high = tensors["data/low"], tensors["data/high"]
+    ordered = low.shape == high.shape == targets.shape and np.all(low <= high)
+    if not ordered or not np.all(np.isfinite(low) | np.isfinite(high)):
+        raise ModelFileError(
+            "'data/low' and 'data/high' must have the shape of 'data/targets', be in order, and be open "
+            "at one end at most; save the model again"
+        )
+    return Intervals(low, high)
 
 
 def _categories(names: Record, data: Record, layout: Layout | None) -> list[str]:

@@ -37,6 +37,8 @@ def bytes_of(saved: SavedModel, *, data: bool = True) -> bytes:
     kept = data and not isinstance(columns, Outline)
     if kept:
         tensors |= {"data/rows": columns.rows, "data/targets": columns.targets}
+        if columns.intervals is not None:
+            tensors |= {"data/low": columns.intervals.low, "data/high": columns.intervals.high}
     record = _record(saved, kept)
     if any(is_supplied(record["settings"][name]) for name in ("network", "likelihood")):
         tensors["probe"] = probe(saved.posterior)

@@ -65,7 +65,8 @@ def study(seeds: int, first: int, engines: Sequence[str], files: Files, out: Pat
         "mean breaks lower/upper/monotone (tolerance 1e-4).\nFixed weights c are 87 c nats: the "
         "paper's OC-BNN with its upper bound fixed. The paper's rows come from a bound that was "
         "broadcast wrongly, so they differ.\nThe BNN row is fitted with the paper's settings, "
-        "the others with the estimator's defaults."
+        "the others with the estimator's defaults.\nPR-BNN states that rows with y < 0 were left out of "
+        "the data (a truncated likelihood); the row above it does not."
     )
     panels = methods if engines else simulation.PANELS
     simulation.draw({name: curves[name] for name in panels}, out, first)

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from prbnn.certify.enclosures.activations import ENCLOSED, ROUNDING
 from prbnn.data.scaling import Scaling
 from prbnn.errors import NotEnclosedError
-from prbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, StudentT
+from prbnn.model.counts_and_classes import Bernoulli, Categorical
+from prbnn.model.likelihoods import Gaussian, StudentT
 from prbnn.model.networks import Layers
 from prbnn.model.weights import by_leaf, named_leaves
 from prbnn.posterior.draws import Posterior

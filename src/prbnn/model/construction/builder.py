@@ -15,7 +15,8 @@ from prbnn.data.columns import Columns
 from prbnn.errors import KnowledgeError
 from prbnn.model.construction.built import Construction, Limit
 from prbnn.model.construction.shaped import CONVEX_ACTIVATIONS, RISING_ACTIVATIONS, Shape
-from prbnn.model.likelihoods import Categorical, Likelihood
+from prbnn.model.counts_and_classes import Categorical
+from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import MLP, Network
 from prbnn.rules.base import Rule, naming
 from prbnn.rules.expressions import Expression, ExpressionError, parse
