@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm, t
-from tests.marks import quick
 
 from prbnn import (
     MLP,
@@ -31,6 +30,7 @@ from prbnn.errors import DataError
 from prbnn.fitting.batch import score_many, train_many
 from prbnn.fitting.prepare import prepare
 from prbnn.model.priors import Normal
+from tests.marks import quick
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
