@@ -134,9 +134,9 @@ def test_a_saved_model_obeys_again(model: PRBNNRegressor, tmp_path: Path) -> Non
 
 def test_conventions_of_scikit_learn(model: PRBNNRegressor) -> None:
     assert clone(model).enforce == "construction"
-    assert PRBNNRegressor().enforce == PRBNNClassifier().enforce == "training"
+    assert PRBNNRegressor().enforce == PRBNNClassifier().enforce == "auto"
     assert "enforce" not in PRBNNSequenceRegressor().get_params()
-    with pytest.raises(ValueError, match="enforce must be 'training' or 'construction'"):
+    with pytest.raises(ValueError, match="enforce must be one of 'auto', 'pressure'"):
         PRBNNRegressor(enforce="build").fit(X, Y)
 
 

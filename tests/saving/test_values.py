@@ -14,7 +14,7 @@ from prbnn import MLP, RBF, BayesByBackprop, Gaussian, ModelFileError, Normal, S
 from prbnn.assessment.audit import Audit, Finding
 from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
 from prbnn.data.layout import Layout
-from prbnn.fitting.result import Result
+from prbnn.fitting.result import Moves, Result
 from prbnn.fitting.tempering import Chosen
 from prbnn.inference import ENGINES
 from prbnn.posterior.diagnostics import Diagnostics
@@ -86,6 +86,7 @@ RECORDS = (
     KnowledgeReport((RULE, RULE), 0.5, 0.2, "converged", (10, 20)),
     Diagnostics(4, math.inf, 12.5, 3, 0.8),
     Chosen(0.5, {1.0: -0.25, 0.5: 0.125}),
+    Moves("floor", 0.25, 0.1, 3.5),
 )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prbnn.errors import nearest
-from prbnn.fitting.result import Result, Solution
+from prbnn.fitting.result import Moves, Result, Solution
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.checks import Check
 from prbnn.posterior.draws import Posterior
@@ -52,6 +52,7 @@ class RuleReport:
     - `violated`: probability over raw draws and points that the score is below 0
     - `price`: nats that tolerating one more unit of mean violation would buy: the dual, or None where
       that is no price (`prbnn.fitting.result.has_price`)
+    - `moves`: how many raw draws were moved to obey it, and how far; None where draws are not moved
     - `bound_price`: nats that moving the bound outwards by one unit would buy: dual * violated for soft
       rules and for hard rules with a tolerance (see `prbnn.fitting.result.Price`); None if unknown
     """
@@ -69,6 +70,7 @@ class RuleReport:
     violated: float = math.nan
     bound_price: float | None = None
     price: float | None = None
+    moves: Moves | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,23 @@ class KnowledgeReport:
             left = (
                 f" This engine has {self.fixed[1]} draws and no more; {self.fixed[0]} are stored."
             )
-        return f"{self.result}{accepted}.{left} {PRICES}{NO_PRICE if hard else ''}{scale}"
+        return (
+            f"{self.result}{accepted}.{left}{self._moved} {PRICES}{NO_PRICE if hard else ''}{scale}"
+        )
+
+    @property
+    def _moved(self) -> str:
+        found = [rule.moves for rule in self.rules if rule.moves is not None]
+        if not found:
+            return ""
+        most = max(found, key=lambda moves: moves.fraction)
+        if most.fraction == 0:
+            return " No draw had to be moved."
+        return (
+            f" Draws that broke a rule were moved to the nearest function that obeys: "
+            f"{most.fraction:.1%} for {printable(most.rule)!r}, by {most.distance:.2g} standard "
+            "deviations of the noise (median)."
+        )
 
     def __str__(self) -> str:
         if not self.rules:
@@ -175,6 +193,8 @@ def knowledge_report(
     acceptance: float,
     result: Result | None = None,
     points: int = 1024,
+    *,
+    moves: Sequence[Moves] = (),
 ) -> KnowledgeReport:
     """Compare every rule with the draws of a fit.
 
@@ -183,6 +203,7 @@ def knowledge_report(
     - ``acceptance``: fraction of raw draws that obey every hard rule
     - ``result``: how the fit ended; the solution's unless given
     - ``points``: how many points the mean prediction is checked at
+    - ``moves``: what projection did, of the rules for which draws were moved
     """
     result = result or solution.result
     if not rules:
@@ -197,6 +218,7 @@ def knowledge_report(
         score = known(np.mean(raw.score, axis=0))
     short = np.maximum(0.0, least - score * units)
     violations = np.where(averaged, short, -np.mean(raw.f, axis=0) * units)
+    by_rule = {each.rule: each for each in moves}
     lines = []
     for place, rule in enumerate(rules):
         raw_share = float(np.mean(raw.broken()[:, place]))
@@ -219,6 +241,7 @@ def knowledge_report(
                 violated=price.violated,
                 bound_price=price.bound,
                 price=price.tolerance,
+                moves=by_rule.get(rule.label),
             )
         )
     fixed = None if solution.fitted.endless else (len(stored), len(solution.posterior))

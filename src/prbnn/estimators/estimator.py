@@ -62,7 +62,7 @@ class Estimator(BaseEstimator):
         rejection: float | None = None,
         draws: int = 1000,
         prove: bool | float = False,
-        enforce: Enforce = "training",
+        enforce: Enforce = "auto",
         categories: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -225,6 +225,8 @@ class Estimator(BaseEstimator):
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
         stored = stored_draws(solution, self.draws)
+        if stored.result.status == "infeasible":
+            raise InfeasibleError(str(stored.result), stored.result.rules, solution)
         self.solution_, self.result_ = solution, stored.result
         self.raw_posterior_, self.posterior_ = solution.posterior, stored.posterior
         self.acceptance_, self.knowledge_report_ = stored.acceptance, stored.report

@@ -36,8 +36,10 @@ PARAMETERS = {
     "certificate_ names (at training rows, for columns that a rule does not name), and continues "
     "training with counterexamples where most draws are not proved; a number is the time limit in "
     "seconds",
-    "enforce": '"training", or "construction" to build hard limits and shapes into the network, which '
-    "then obeys them for all weights; rules that cannot be built in raise",
+    "enforce": 'how hard rules are kept: "pressure" on the posterior until few draws break them; '
+    '"projection" of each draw that breaks one to the nearest function that obeys; "construction" builds '
+    "limits and shapes into the network, which then obeys them for all weights, and raises where that "
+    'cannot be done; "auto" is mild pressure and then projection for smooth networks, else pressure',
     "categories": "columns that take only the values seen in the data; boolean and categorical "
     "columns of a data frame need not be named. Every other column is a number: rules are evaluated "
     "and proved between its values, too",

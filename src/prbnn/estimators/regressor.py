@@ -60,7 +60,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         rejection: float | None = None,
         draws: int = 1000,
         prove: bool | float = False,
-        enforce: Enforce = "training",
+        enforce: Enforce = "auto",
         categories: Sequence[str] = (),
         output_names: Sequence[str] | None = None,
         random_state: int | np.random.RandomState | None = None,

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from prbnn.assessment.knowledge_report import KnowledgeReport, knowledge_report, meets
+from prbnn.fitting.obeying import obeying
 from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.rules.base import Rule
+from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.strengths import Kind
 
 LEAST_ACCEPTANCE = 0.02
@@ -47,10 +49,11 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     hard = [solution.rules[place] for place in places]
     check = raw.check(solution.rules)
     if solution.proof is None:
-        obeying, acceptance = raw.condition(hard, checked=check.of(places))
-        posterior, result = _accepted(solution, obeying, acceptance, hard, wanted)
+        found = obeying(solution, raw, hard, check.of(places))
+        acceptance, moves = found.acceptance, found.moves
+        posterior, result = _accepted(solution, found.posterior, acceptance, hard, wanted)
     else:
-        acceptance = solution.proof.acceptance
+        acceptance, moves = solution.proof.acceptance, None
         posterior, result = _proved(solution, solution.proof, wanted)
     result = result or _missed_when_checked(solution, check)
     if solution.result.status == "interrupted" and result is not None:
@@ -66,18 +69,26 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         check if len(posterior) == len(raw) and not hard else posterior.check(solution.rules),
         acceptance,
         result,
+        moves=moves or (),
     )
     return Stored(posterior, acceptance, result, report)
 
 
 def _accepted(
-    solution: Solution, obeying: Posterior, acceptance: float, rules: list[Rule], wanted: int
+    solution: Solution, kept: Posterior, acceptance: float, rules: list[Rule], wanted: int
 ) -> tuple[Posterior, Result | None]:
-    """``obeying`` draws, joined by further ones until ``wanted`` obey ``rules``.
+    """Draws ``kept``, joined by further ones until ``wanted`` obey ``rules``.
 
     The result is not None where the acceptance is too low for that.
     """
     if acceptance < LEAST_ACCEPTANCE:
+        clashes = [c for c in conflicts(rules, kept.columns) if c.contradiction]
+        if clashes:
+            # trained rules are compared in training; those that only move draws, here
+            why = f"the rules contradict each other: {'; '.join(map(str, clashes))}; loosen or drop one"
+            return solution.posterior, Result(
+                "infeasible", why, tuple({name: None for clash in clashes for name in clash.rules})
+            )
         message = (
             f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
             "steps, or loosen the rules that the report shows broken most"
@@ -85,28 +96,27 @@ def _accepted(
         often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
         names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
         names = tuple(dict.fromkeys((*solution.result.rules, *names)))
-        return (obeying if len(obeying) else solution.posterior), Result(
+        return (kept if len(kept) else solution.posterior), Result(
             "acceptance too low", message, names
         )
     if not solution.fitted.endless:
-        few = min(wanted, len(obeying))
-        return obeying.take(np.arange(few) * len(obeying) // few), None
+        few = min(wanted, len(kept))
+        return kept.take(np.arange(few) * len(kept) // few), None
     batch = len(solution.posterior)
     # twice what the acceptance suggests is more than chance can use up
     rounds = 2 + int(2 * wanted / (batch * acceptance))
     for number in range(1, rounds):
-        if len(obeying) >= wanted:
+        if len(kept) >= wanted:
             break
         fresh = solution.more(batch, number)
         start = 0
-        while start < batch and len(obeying) < wanted:
+        while start < batch and len(kept) < wanted:
             # checking a draw takes longer than drawing it: no more than are likely to be needed
-            end = start + int(SPARE * (wanted - len(obeying)) / acceptance) + 1
-            obeying = obeying.joined(
-                fresh.take(np.arange(start, min(end, batch))).condition(rules)[0]
-            )
+            end = start + int(SPARE * (wanted - len(kept)) / acceptance) + 1
+            some = fresh.take(np.arange(start, min(end, batch)))
+            kept = kept.joined(obeying(solution, some, rules).posterior)
             start = end
-    return obeying.take(np.arange(min(wanted, len(obeying)))), None
+    return kept.take(np.arange(min(wanted, len(kept)))), None
 
 
 def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, Result | None]:

@@ -41,7 +41,7 @@ def fit(
     prove: bool | float = False,
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
-    enforce: Enforce = "training",
+    enforce: Enforce = "pressure",
     censored: Any = None,
     upper: Any = None,
 ) -> Solution:
@@ -72,8 +72,11 @@ def fit(
       draws are not proved, training goes on with their counterexamples
     - ``progress``: called with a `Progress` after each chunk of steps
     - ``seed``: of the network's start, training and draws
-    - ``enforce``: "training" puts pressure on every rule; "construction" builds the hard rules into the
-      network, which then obeys them whatever its weights are, and raises where that cannot be done
+    - ``enforce``: how hard rules are kept. "pressure" moves the posterior until few draws break them;
+      "projection" trains without them, and the estimators then move each draw that breaks one to the
+      nearest function that obeys; "construction" builds the rules into the network, which then obeys
+      them whatever its weights are, and raises where that cannot be done; "auto" is mild pressure and
+      then projection for smooth networks and engines that can always draw more, else pressure
     - ``censored``, ``upper``: which rows of ``y`` are only one end of what is known, and the upper ends
       of those that are "between"; as in `PRBNNRegressor.fit`
 

@@ -25,7 +25,7 @@ from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.construction.built import built_in
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.networks import Network
+from prbnn.model.networks import Layers, Network
 from prbnn.model.observation import check_observations, network_window
 from prbnn.model.priors import Prior
 from prbnn.rules.base import Rule, named
@@ -33,8 +33,14 @@ from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
 from prbnn.rules.strengths import Kind
 from prbnn.system.process import computing
 
-# how hard rules are kept: by pressure and rejection, or by the network's own form
-Enforce = Literal["training", "construction"]
+# how hard rules are kept: by pressure and rejection, by moving the draws that break them, or by the
+# network's own form; "auto" is one of the first two
+Enforce = Literal["auto", "pressure", "projection", "construction"]
+# what "pressure" was called before
+FORMER = "training"
+# where "auto" moves draws, the fraction of functions that may break a hard rule before: pressure leads
+# them to where the rules are, which matters far from the data, and leaves their width
+LED = 0.9
 
 # points in the pool of a region over one input, and over several
 POOL_POINTS = 1024
@@ -44,6 +50,8 @@ SEQUENCE_POOL = 1024
 # the least number of points that a step evaluates: of rules for whole functions, and over several inputs
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
+# enough to find the mistakes of a rule
+LEAST_POINTS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +84,7 @@ def prepare(
     outputs: Sequence[str] | None,
     seed: int,
     layout: Layout | None = None,
-    enforce: Enforce = "training",
+    enforce: Enforce = "auto",
     categories: Sequence[str] = (),
     censored: Any = None,
     upper: Any = None,
@@ -116,7 +124,13 @@ def prepare(
         construction=enforce == "construction",
         seed=seed,
     )
+    projects = _projects(enforce, known, engine, model.network)
     rules = [rule for rule in known if rule.label not in built_in(model.network)]
+    if enforce == "projection":
+        moved = [rule for rule in rules if rule.strength.kind == Kind.HARD]
+        # bound after training, but their mistakes are said before
+        bind_all(moved, table.columns, scale, LEAST_POINTS)
+        rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
     bound, width = _bind(rules, table.columns, scale, engine, points)
     problem = Problem(
         network=model.network,
@@ -136,7 +150,7 @@ def prepare(
         rules,
         bound.units,
         table.counted,
-        rejection or engine.rejection,
+        rejection or (LED if projects else engine.rejection),
         tempering,
         engine.block,
         chains=getattr(engine, "chains", 0),
@@ -156,7 +170,24 @@ def prepare(
         weight=table.weight,
         scaling=scale,
         tempering=tempering,
+        projects=projects,
     )
+
+
+def _projects(enforce: Enforce, rules: Sequence[Rule], engine: Engine, network: Any) -> bool:
+    """Whether draws that break a hard rule are moved.
+
+    "auto" moves those of smooth networks with a linear last layer, whose engine draws from a distribution
+    over weights. The slopes of a relu network jump, so that no set of points is dense; a sampler's draws
+    are conditioned exactly.
+    """
+    hard = any(rule.strength.kind == Kind.HARD for rule in rules)
+    if enforce != "auto":
+        return hard and enforce == "projection"
+    smooth = (
+        isinstance(network, Layers) and network.activation != "relu" and len(network.layers) > 1
+    )
+    return hard and smooth and engine.endless
 
 
 def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:
@@ -172,8 +203,9 @@ def _check_options(tempering: Any, rejection: Any, enforce: Any) -> None:
         raise ValueError(f"tempering must be above 0, got {tempering!r}")
     if rejection is not None and not (is_number(rejection) and 0 < rejection < 1):
         raise ValueError(f"rejection must be between 0 and 1, got {rejection!r}")
-    if enforce not in get_args(Enforce):
-        raise ValueError(f"enforce must be 'training' or 'construction', got {enforce!r}")
+    if enforce not in (*get_args(Enforce), FORMER):
+        ways = ", ".join(map(repr, get_args(Enforce)))
+        raise ValueError(f"enforce must be one of {ways}, got {enforce!r}")
 
 
 def check_count(**counts: int | None) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from prbnn.certify.certificate import Certificate
 from prbnn.certify.certifying import Certifier
 from prbnn.fitting.fitted import FittedTask
+from prbnn.fitting.obeying import obeying as obeying_draws
 from prbnn.fitting.result import Progress, Proof, Solution
 from prbnn.fitting.train import train
 from prbnn.inference.engine import Engine
@@ -93,7 +94,7 @@ def _collect(
     while proved is None or len(proved) < count:
         raw = solution.posterior if number == 0 else solution.more(len(solution.posterior), number)
         checked, number = checked + len(raw), number + 1
-        obeying, _ = raw.condition(rules)
+        obeying = obeying_draws(solution, raw, rules).posterior
         obeyed += len(obeying)
         have = 0 if proved is None else len(proved)
         # no more than are wanted, and a few for those that will be refuted

@@ -142,6 +142,22 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
     return Price(dual, violated, None)
 
 
+@dataclass(frozen=True)
+class Moves:
+    """What projection did for one rule.
+
+    - `fraction`: of the raw draws that broke the rule, and so were moved
+    - `distance`: by how much these were moved, in standard deviations of the noise: the median over
+      draws of the root mean square over training rows
+    - `change`: the same in the user's units, of the output that changed most
+    """
+
+    rule: str
+    fraction: float
+    distance: float
+    change: float
+
+
 @dataclass(frozen=True, eq=False)
 class Proof:
     """Draws that were proved to obey every hard rule, and the certificate that says on which sets.

@@ -26,6 +26,7 @@ class Task(NamedTuple):
       by construction
     - `units`: the user's unit of each trained rule's f
     - `columns`, `weight`: the table and the weights of its rows, in the user's order
+    - `projects`: whether draws that break a hard rule are moved to the nearest function that obeys
     """
 
     engine: Engine
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     weight: np.ndarray
     scaling: Scaling
     tempering: float
+    projects: bool = False
 
     @property
     def rows(self) -> float:

@@ -88,6 +88,10 @@ class Posterior:
             np.concatenate([self.likelihood_parameters, other.likelihood_parameters]),
         )
 
+    def with_draws(self, draws: np.ndarray) -> Posterior:
+        """The same with other weights, as many draws as before."""
+        return replace(self, draws=draws)
+
     def _of(self, draws: np.ndarray, own: np.ndarray) -> Posterior:
         return replace(self, draws=draws, likelihood_parameters=own)
 
@@ -200,14 +204,29 @@ class Posterior:
             raise overflow_error(np.asarray(x)[row], row, self.columns, self.scaling)
 
     def bind(
-        self, rules: Sequence[Rule], points: int | None = None, seed: int = 1
+        self,
+        rules: Sequence[Rule],
+        points: int | None = None,
+        seed: int = 1,
+        *,
+        edges: bool = False,
     ) -> BoundKnowledge:
-        """The rules on a dense set of points, without safety margins, for checking draws."""
+        """The rules on a dense set of points, without safety margins, for checking draws.
+
+        With ``edges``, 1/4 of the points are at an end of the ranges that are swept.
+        """
         if points is None:
             points = checks.check_points(self.columns)
         exact = built_in(self.network)
         return bind_all(
-            rules, self.columns, self.scaling, points, margins=False, seed=seed, exact=exact
+            rules,
+            self.columns,
+            self.scaling,
+            points,
+            margins=False,
+            seed=seed,
+            exact=exact,
+            edges=edges,
         )
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:

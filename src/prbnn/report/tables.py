@@ -272,7 +272,7 @@ def made_table(subject: Subject) -> str:
         ("Predicts", ", ".join(_with_unit(subject, name) for name in subject.output_names)),
         ("Fingerprint of the data", subject.fingerprint),
         ("Network", repr(model.network or MLP())),
-        ("Hard rules", f"kept by {model.enforce}"),
+        ("Hard rules", _kept_by(subject)),
         ("Engine", str(inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
         ("Tempering", tempering),
@@ -289,6 +289,28 @@ def made_table(subject: Subject) -> str:
         facts.insert(8, ("Noise (standard deviation)", ", ".join(learned)))
     rows = [(escape(name), escape(text)) for name, text in facts]
     return table("How it was made", ("What", "Value"), rows, "made")
+
+
+def _kept_by(subject: Subject) -> str:
+    """How hard rules are kept; where draws were moved, for each rule how many and how far."""
+    model = subject.model
+    if model.enforce == "construction":
+        return "kept by construction"
+    moved = [rule.moves for rule in model.knowledge_report_ if rule.moves is not None]
+    if not moved:
+        return "kept by pressure, and by rejecting the draws that break them"
+    unit = subject.unit(subject.output_names[0]) if len(subject.output_names) == 1 else ""
+    each = [
+        f"{percent(moves.fraction)} for {moves.rule}"
+        + (
+            f", by {moves.distance:.2g} standard deviations of the noise "
+            f"({with_unit(moves.change, unit)})"
+            if moves.fraction
+            else ""
+        )
+        for moves in moved
+    ]
+    return f"kept by projection; fraction of draws moved, and how far: {'; '.join(each)}"
 
 
 def _version(package: str) -> str:

@@ -248,12 +248,18 @@ def swept(box: Sweep, sampling: Sampling, columns: Columns) -> Swept:
     return Swept(ranges, starts, values, held)
 
 
-def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> np.ndarray:
-    """``count`` points of a region in the user's units, low-discrepancy, ends of ranges included."""
+def sample(
+    sampling: Sampling, columns: Columns, count: int, seed: int = 0, *, edges: bool = False
+) -> np.ndarray:
+    """``count`` points of a region in the user's units, low-discrepancy, ends of ranges included.
+
+    With ``edges``, every fourth point is at an end of every range that is swept, since a smooth function
+    that obeys in between is broken there first.
+    """
     boxes = sampling.region or (Sweep(),)
     counts = np.diff(np.linspace(0, count, len(boxes) + 1).astype(int))
     parts = [
-        _sample_box(box, sampling, columns, int(each), seed + number)
+        _sample_box(box, sampling, columns, int(each), seed + number, edges=edges)
         for number, (box, each) in enumerate(zip(boxes, counts, strict=True))
     ]
     points = np.concatenate(parts)
@@ -264,7 +270,9 @@ def sample(sampling: Sampling, columns: Columns, count: int, seed: int = 0) -> n
     return points[order]
 
 
-def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, seed: int):
+def _sample_box(
+    box: Sweep, sampling: Sampling, columns: Columns, count: int, seed: int, *, edges: bool
+) -> np.ndarray:
     read = swept(box, sampling, columns)
     points = (
         _between_rows(columns, count, seed)
@@ -273,6 +281,8 @@ def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, se
     )
     moving = [column for column, (low, high) in read.ranges.items() if low < high]
     unit = dict(zip(moving, _unit_points(len(moving), count, seed).T, strict=True))
+    # of the rows themselves and of the points between rows, which alternate
+    at_end = edges & np.isin(np.arange(count) % 8, (2, 5))
     for column, (low, high) in read.starts.items():
         index = columns.index(column)
         if column in read.values:
@@ -281,7 +291,8 @@ def _sample_box(box: Sweep, sampling: Sampling, columns: Columns, count: int, se
                 np.minimum((unit[column] * len(each)).astype(int), len(each) - 1)
             ]
         else:
-            points[:, index] = low + (high - low) * unit[column] if column in unit else low
+            part = unit.get(column, np.zeros(count))
+            points[:, index] = low + (high - low) * np.where(at_end, np.round(part), part)
     return points
 
 

@@ -16,7 +16,7 @@ from prbnn.assessment.audit import Audit, Finding
 from prbnn.assessment.knowledge_report import KnowledgeReport, RuleReport
 from prbnn.data.layout import Layout
 from prbnn.errors import ModelFileError, nearest
-from prbnn.fitting.result import Result
+from prbnn.fitting.result import Moves, Result
 from prbnn.fitting.tempering import Chosen
 from prbnn.inference import ENGINES
 from prbnn.model.counts_and_classes import Bernoulli, Categorical, Poisson
@@ -34,7 +34,7 @@ DECLARATIONS: dict[str, type] = {
         *(Normal, LayerNormal),
         *(Gaussian, StudentT, NoisePrior, Poisson, Bernoulli, Categorical),
         *ENGINES.values(),
-        *(Layout, Result, RuleReport, KnowledgeReport, Audit, Finding, Diagnostics, Chosen),
+        *(Layout, Result, Moves, RuleReport, KnowledgeReport, Audit, Finding, Diagnostics, Chosen),
     )
 }
 NUMBERS = {np.dtype(kind).name: np.dtype(kind) for kind in "?bhilqBHILQefd"}

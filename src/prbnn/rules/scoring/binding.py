@@ -201,6 +201,7 @@ def bind_all(
     seed: int = 0,
     further: Mapping[int, np.ndarray] | None = None,
     exact: frozenset[str] = frozenset(),
+    edges: bool = False,
 ) -> BoundKnowledge:
     """Bind every rule at ``count`` points of its region (fewer where regions are many).
 
@@ -209,6 +210,7 @@ def bind_all(
     ``further`` are points (user's units) by position of a rule that take the places of others in its
     pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of
     rules that hold without a tolerance, by construction: their limits may be arbitrarily close together.
+    ``edges`` is that of `prbnn.rules.regions.sample`.
     """
     computing()
     shared: dict[Sampling, list[int]] = {}
@@ -220,7 +222,7 @@ def bind_all(
     asked, count = count, points_each(count, len(shared), len(rules))
     for sampling, places in shared.items():
         with naming(rules[places[0]]):
-            points = sample(sampling, columns, count, seed)
+            points = sample(sampling, columns, count, seed, edges=edges)
         joining = [further[place] for place in places if further and place in further]
         if joining:
             # as often in a block of a large pool as in one of a small pool
