@@ -129,6 +129,7 @@ def test_rules_that_contradict_each_other_are_named() -> None:
     assert set(raised.value.rules) == {"high", "low"}
 
 
+@pytest.mark.slow
 def test_rules_that_the_network_cannot_obey_leave_too_few_draws() -> None:
     x, y = table()
     # a straight line cannot rise on one side and fall on the other

@@ -51,7 +51,12 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     if solution.proof is None:
         found = obeying(solution, raw, hard, check.of(places))
         acceptance, moves = found.acceptance, found.moves
-        posterior, result = _accepted(solution, found.posterior, acceptance, hard, wanted)
+        clashes = _clashes(hard, raw) if moves is not None and not acceptance else None
+        posterior, result = (
+            (raw, clashes)
+            if clashes
+            else _accepted(solution, found.posterior, acceptance, hard, wanted)
+        )
     else:
         acceptance, moves = solution.proof.acceptance, None
         posterior, result = _proved(solution, solution.proof, wanted)
@@ -82,13 +87,6 @@ def _accepted(
     The result is not None where the acceptance is too low for that.
     """
     if acceptance < LEAST_ACCEPTANCE:
-        clashes = [c for c in conflicts(rules, kept.columns) if c.contradiction]
-        if clashes:
-            # trained rules are compared in training; those that only move draws, here
-            why = f"the rules contradict each other: {'; '.join(map(str, clashes))}; loosen or drop one"
-            return solution.posterior, Result(
-                "infeasible", why, tuple({name: None for clash in clashes for name in clash.rules})
-            )
         message = (
             f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
             "steps, or loosen the rules that the report shows broken most"
@@ -117,6 +115,18 @@ def _accepted(
             kept = kept.joined(obeying(solution, some, rules).posterior)
             start = end
     return kept.take(np.arange(min(wanted, len(kept)))), None
+
+
+def _clashes(rules: list[Rule], raw: Posterior) -> Result | None:
+    """A result that names the rules that contradict each other, where no draw could be moved.
+
+    Rules that exert pressure are compared in training.
+    """
+    clashes = [clash for clash in conflicts(rules, raw.columns) if clash.contradiction]
+    if not clashes:
+        return None
+    why = f"the rules contradict each other: {'; '.join(map(str, clashes))}; loosen or drop one"
+    return Result("infeasible", why, tuple({name: 0 for each in clashes for name in each.rules}))
 
 
 def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, Result | None]:
