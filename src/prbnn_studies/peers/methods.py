@@ -11,6 +11,7 @@ from prbnn_studies.peers import boosting, own, smooth
 from prbnn_studies.peers.fitted import Method
 
 PLAIN, RULES = "plain", "with-rules"
+SMOOTH, MOVED = "smooth", "smooth-rules"
 
 
 class Peer(NamedTuple):
@@ -29,7 +30,7 @@ PEERS = {
     "gp": Peer(smooth.gaussian_process, "sklearn", "limits by clipping"),
     "ensemble": Peer(smooth.ensemble, "sklearn", "limits by clipping"),
 }
-METHODS = (PLAIN, RULES, *PEERS)
+METHODS = (PLAIN, RULES, SMOOTH, MOVED, *PEERS)
 NOT_INSTALLED = "not installed"
 
 
@@ -41,5 +42,10 @@ def method_of(name: str, steps: int | None = None) -> Method | None:
     if name in PEERS:
         peer = PEERS[name]
         return peer.method if find_spec(peer.module) is not None else None
-    ours: dict[str, Callable] = {PLAIN: own.plain, RULES: own.with_rules}
+    ours: dict[str, Callable] = {
+        PLAIN: own.plain,
+        RULES: own.with_rules,
+        SMOOTH: own.smooth,
+        MOVED: own.moved,
+    }
     return partial(ours[name], steps=steps)

@@ -1,15 +1,16 @@
-"""prbnn's own methods: the regressor as it comes, without and with the rules."""
+"""prbnn's own methods: the regressor as it comes and with a smooth network, without and with rules."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from prbnn import PRBNNRegressor
+from prbnn import MLP, LayerNormal, PRBNNRegressor
 from prbnn.errors import CollapseWarning
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
@@ -17,6 +18,12 @@ from prbnn_studies.peers.breaking import of_draws
 from prbnn_studies.peers.data import Rows
 from prbnn_studies.peers.fitted import Fitted
 from prbnn_studies.peers.predictive import Predictive
+
+SMOOTH = {
+    "network": MLP((100,), "gelu"),
+    "prior": LayerNormal(2.0),
+    "enforce": "projection",
+}
 
 
 def plain(rows: Rows, steps: int | None = None) -> Fitted:
@@ -29,13 +36,24 @@ def with_rules(rows: Rows, steps: int | None = None) -> Fitted:
     return _fit(rows, [rule.hard() for rule in rows.table.rules], steps)
 
 
-def _fit(rows: Rows, rules: Sequence[Rule], steps: int | None) -> Fitted:
+def smooth(rows: Rows, steps: int | None = None) -> Fitted:
+    """A smooth network with a prior by layer, without rules."""
+    return _fit(rows, (), steps, **SMOOTH)
+
+
+def moved(rows: Rows, steps: int | None = None) -> Fitted:
+    """The same with every rule hard: draws are moved to the nearest function that obeys."""
+    return _fit(rows, [rule.hard() for rule in rows.table.rules], steps, **SMOOTH)
+
+
+def _fit(rows: Rows, rules: Sequence[Rule], steps: int | None, **options: Any) -> Fitted:
     model = PRBNNRegressor(
         knowledge=list(rules),
         steps=steps,
         categories=rows.table.categories,
         random_state=rows.seed,
         verbose=False,
+        **options,
     )
     with warnings.catch_warnings():
         # the note says the same
