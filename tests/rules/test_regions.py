@@ -358,3 +358,13 @@ def test_a_step_larger_than_the_region_is_refused(rule: Any) -> None:
 def test_a_default_step_needs_a_range() -> None:
     message = refused(lambda: Convex("x", where={"x": 1}, name="bent"))
     assert message == "rule 'bent': 'x' has no range to take a step in; give step="
+
+
+def test_with_edges_a_quarter_of_the_points_are_at_an_end_of_the_swept_range() -> None:
+    generator = np.random.default_rng(0)
+    columns = Columns(("x", "z"), ("y",), generator.uniform(0, 1, (50, 2)), np.zeros((50, 1)))
+    sampling = Sampling(region({"x": (2, 3)}))
+    inside, edged = (sample(sampling, columns, 400, edges=edges)[:, 0] for edges in (False, True))
+    assert np.mean(np.isin(inside, (2.0, 3.0))) < 0.02
+    assert np.mean(np.isin(edged, (2.0, 3.0))) == pytest.approx(0.25, abs=0.01)
+    assert {2.0, 3.0} <= set(edged)

@@ -77,7 +77,7 @@ class RuleReport:
 class KnowledgeReport:
     """All rules; prints as a table in a terminal and in a notebook.
 
-    - `acceptance`: fraction of raw draws that obey every hard rule
+    - `acceptance`: fraction of raw draws that obey every hard rule, after projection where it is used
     - `tempering`: weight of the KL term, which sets the scale of duals and prices
     - `result`: how the fit ended
     - `fixed`: (stored, drawn) for engines that have a fixed number of draws and cannot replace those
@@ -128,7 +128,8 @@ class KnowledgeReport:
             else f" Prices are on the scale of tempering {self.tempering:g}."
         )
         hard = any(rule.strength == str(Hard()) for rule in self.rules)
-        accepted = f"; {self.acceptance:.1%} of draws obey every hard rule" if hard else ""
+        after = " after projection" if self._moved else ""
+        accepted = f"; {self.acceptance:.1%} of draws obey every hard rule{after}" if hard else ""
         left = ""
         if self.fixed is not None and self.fixed[0] < self.fixed[1]:
             left = (

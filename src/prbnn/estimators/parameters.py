@@ -51,7 +51,8 @@ ATTRIBUTES = {
     "posterior_": "stored draws; each of them obeys the rules that are hard without a tolerance, at "
     "all points checked, unless result_ says that acceptance is too low",
     "raw_posterior_": "draws before any was rejected",
-    "acceptance_": "fraction of raw draws that obey every hard rule",
+    "acceptance_": "fraction of raw draws that obey every hard rule, after projection where draws are "
+    "moved",
     "knowledge_report_": "table of the rules",
     "audit_": "training rows that break a rule by more than noise explains",
     "result_": "how the fit ended: status, message, the rules concerned, and warnings",

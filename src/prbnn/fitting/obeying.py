@@ -14,7 +14,7 @@ from prbnn.posterior.draws import Posterior
 from prbnn.posterior.projection import Projected, project
 from prbnn.rules.base import Rule
 
-# draws that the dense check finds broken after projection are moved again, up to this many times
+# dense checks after projection; draws that one finds broken are moved again, after the last rejected
 ROUNDS = 3
 # seeds of the points of one round and of the next: those between are used by a round's passes
 APART = 100
@@ -23,7 +23,7 @@ APART = 100
 class Obeying(NamedTuple):
     """Draws that obey, the fraction of the raw draws that they are, and how far they were moved.
 
-    `moves` has one entry per rule, and is None where draws are not moved.
+    `moves` has one entry per rule, of the first projection, and is None where draws are not moved.
     """
 
     posterior: Posterior

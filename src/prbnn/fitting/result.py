@@ -146,7 +146,7 @@ def price_of(rule: Rule, dual: float, violated: float) -> Price:
 class Moves:
     """What projection did for one rule.
 
-    - `fraction`: of the raw draws that broke the rule, and so were moved
+    - `fraction`: of the draws that were found to break the rule and were moved
     - `distance`: by how much these were moved, in standard deviations of the noise: the median over
       draws of the root mean square over training rows
     - `change`: the same in the user's units, of the output that changed most

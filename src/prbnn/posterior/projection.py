@@ -45,7 +45,8 @@ class Projected:
 
     - `posterior`: all draws, moved where they had to be
     - `obeys`: whether the last pass over fresh points found nothing broken
-    - `broken`: (draws, rules) whether a draw was seen to break a rule before it was moved
+    - `broken`: (draws, rules) whether the first pass found a draw breaking a rule, where it began or on
+      its way
     - `distance`: root mean square change of a draw's predictions over the training rows, in standard
       deviations of the noise
     - `change`: the same in the user's units, (draws, outputs)
