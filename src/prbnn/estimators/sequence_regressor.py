@@ -21,7 +21,7 @@ from prbnn.errors import DataError
 from prbnn.estimators.arguments import likelihood_of
 from prbnn.estimators.estimator import Estimator, shared
 from prbnn.estimators.parameters import PARAMETERS, documented
-from prbnn.fitting.prepare import check_count
+from prbnn.fitting.prepare import Enforce, check_count
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Likelihood
@@ -56,6 +56,9 @@ STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
         "steps": "number of training steps; if None 3,000, and 6,000 above 1,000 sequences",
         "batch_size": "sequences per step",
         "points": "number of sequences at which a rule is evaluated per step",
+        "enforce": 'how hard rules are kept: "pressure" on the posterior until few draws break them; '
+        '"projection" of each draw that breaks one to the nearest function that obeys, by the network\'s '
+        'last layer, with the margins of the rules; "auto" is pressure; "construction" is for tables',
         "categories": "variables and static columns that take only the values seen in the data",
     },
     attributes={
@@ -105,6 +108,7 @@ class PRBNNSequenceRegressor(Estimator):
         points: int = 32,
         rejection: float | None = None,
         draws: int = 200,
+        enforce: Enforce = "auto",
         categories: Sequence[str] = (),
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,

@@ -9,9 +9,10 @@ import numpy as np
 
 from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.result import Moves, Solution
+from prbnn.posterior import projection, readout
 from prbnn.posterior.checks import Check
 from prbnn.posterior.draws import Posterior
-from prbnn.posterior.projection import Projected, project
+from prbnn.posterior.projection import Projected
 from prbnn.rules.base import Rule
 
 # dense checks after projection; draws that one finds broken are moved again, after the last rejected
@@ -45,6 +46,7 @@ def obeying(
     precision = task.tempering / np.asarray(task.problem.prior_sd, float) ** 2
     # a fit without data has rows that only say where rules are
     weight = task.weight if np.any(np.asarray(task.data.weight)) else 0 * task.weight
+    project = projection.project if raw.columns.layout is None else readout.project
     found = project(raw, rules, precision, weight=weight)
     obeys = found.obeys.copy()
     posterior = found.posterior

@@ -28,6 +28,7 @@ from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Layers, Network
 from prbnn.model.observation import check_observations, network_window
 from prbnn.model.priors import Prior
+from prbnn.posterior.readout import check_movable
 from prbnn.rules.base import Rule, named
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
 from prbnn.rules.strengths import Kind
@@ -124,12 +125,14 @@ def prepare(
         construction=enforce == "construction",
         seed=seed,
     )
-    projects = _projects(enforce, known, engine, model.network)
+    projects = _projects(enforce, known, engine, model.network, layout)
     rules = [rule for rule in known if rule.label not in built_in(model.network)]
     if enforce == "projection":
         moved = [rule for rule in rules if rule.strength.kind == Kind.HARD]
         # bound after training, but their mistakes are said before
         bind_all(moved, table.columns, scale, LEAST_POINTS)
+        if layout is not None and moved:
+            check_movable(model.network, likelihood, moved, table.columns, scale)
         rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
     bound, width = _bind(rules, table.columns, scale, engine, points)
     problem = Problem(
@@ -174,12 +177,14 @@ def prepare(
     )
 
 
-def _projects(enforce: Enforce, rules: Sequence[Rule], engine: Engine, network: Any) -> bool:
+def _projects(
+    enforce: Enforce, rules: Sequence[Rule], engine: Engine, network: Any, layout: Layout | None
+) -> bool:
     """Whether draws that break a hard rule are moved.
 
     "auto" moves those of smooth networks with a linear last layer, whose engine draws from a distribution
     over weights. The slopes of a relu network jump, so that no set of points is dense; a sampler's draws
-    are conditioned exactly.
+    are conditioned exactly. Sequences are kept by pressure.
     """
     hard = any(rule.strength.kind == Kind.HARD for rule in rules)
     if enforce != "auto":
@@ -187,7 +192,7 @@ def _projects(enforce: Enforce, rules: Sequence[Rule], engine: Engine, network: 
     smooth = (
         isinstance(network, Layers) and network.activation != "relu" and len(network.layers) > 1
     )
-    return hard and smooth and engine.endless
+    return hard and smooth and engine.endless and layout is None
 
 
 def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:

@@ -98,7 +98,7 @@ def project(
     shifted = np.flatnonzero(np.any(states.move != 0, axis=1))
     draws[shifted, moving.start : moving.stop] += states.move[shifted]
     found = posterior.with_draws(draws)
-    return Projected(found, obeys, broken, *_moves(posterior, found))
+    return Projected(found, obeys, broken, *distances(posterior, found))
 
 
 def _start(
@@ -106,11 +106,11 @@ def _start(
 ) -> nearest.Moving:
     """Every draw where it is, with the inverse of its metric."""
     table = posterior.columns.rows
-    places = _rows(posterior)
+    places = measured_rows(posterior)
     each = np.ones(len(table)) if weight is None else np.asarray(weight, float)
     counts = each[places] * each.sum() / max(each[places].sum(), 1e-30)
     x = jnp.asarray(network_inputs(table[places], posterior.columns, posterior.scaling), float)
-    inverse_variance = counts[:, None] / _deviations(posterior, table[places]) ** 2
+    inverse_variance = counts[:, None] / deviations(posterior, table[places]) ** 2
     vectors = posterior.vectors.astype(np.float32)
     parts = []
     for some, at in _blocks(len(vectors)):
@@ -170,13 +170,13 @@ def _put(states: nearest.Moving, places: np.ndarray, values: nearest.Moving) -> 
         leaf[places] = value
 
 
-def _rows(posterior: Posterior) -> np.ndarray:
+def measured_rows(posterior: Posterior) -> np.ndarray:
     """Training rows at which distances are measured: all, or ROWS of them spread over the table."""
     count = len(posterior.columns.rows)
     return np.unique(np.linspace(0, count - 1, min(count, ROWS)).astype(int))
 
 
-def _deviations(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+def deviations(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     """Standard deviation of an observation (draws, rows, outputs), in network units."""
     parts = [
         np.broadcast_to(posterior.likelihood.deviation(mean, noise), mean.shape)[:, :keep]
@@ -186,9 +186,10 @@ def _deviations(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
     return np.maximum(found, LEAST_DEVIATION * np.median(found, axis=(0, 1)))
 
 
-def _moves(before: Posterior, after: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    rows = before.columns.rows[_rows(before)]
-    deviation = _deviations(before, rows) * before.scaling.output_scale
+def distances(before: Posterior, after: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """How far each draw's predictions moved: `distance` and `change` of `Projected`."""
+    rows = before.columns.rows[measured_rows(before)]
+    deviation = deviations(before, rows) * before.scaling.output_scale
     change = after.functions(rows) - before.functions(rows)
     return (
         np.sqrt(np.mean((change / deviation) ** 2, axis=(1, 2))),
