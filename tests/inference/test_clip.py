@@ -9,9 +9,9 @@ from prbnn import BayesByBackprop
 
 def lengths(engine, norms):
     """The length of each gradient of a run after clipping."""
-    usual, found = jnp.zeros(()), []
+    usual, found = jnp.zeros(1), []
     for norm in norms:
-        gradient, usual = engine._clipped(jnp.array([3.0, 4.0]) / 5 * norm, usual)
+        gradient, usual = engine._clipped(jnp.array([[3.0, 4.0]]) / 5 * norm, usual)
         found.append(float(jnp.linalg.norm(gradient)))
     return found
 

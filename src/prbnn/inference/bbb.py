@@ -1,6 +1,8 @@
 """Bayes by Backprop: an independent normal for every weight, fitted by reparameterised gradients.
 
-Reach for it first: it is fast on any network and its draws are whole functions.
+Reach for it first: it is fast on any network and its draws are whole functions. With several members,
+each is such a posterior from a start of its own, all trained side by side; their mixture has less of the
+luck of a start, and is wider where the starts disagree.
 Blundell et al., *Weight uncertainty in neural networks*, 2015; the KL here is in closed form.
 """
 
@@ -15,36 +17,37 @@ import optax
 from jaxtyping import Array, Float
 
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
+from prbnn.inference.members import restarted
 from prbnn.inference.problem import Batch, Problem
-from prbnn.model.weights import flatten
 
 # the rate at which the usual length of a gradient follows the last ones
 CLIP_RATE = 0.02
 
 
 class State(NamedTuple):
-    """Variational parameters in one vector (means, log sds, likelihood's own), Adam's memory, and the
-    running mean of the gradient's squared norm."""
+    """Variational parameters (means, log sds, likelihood's own), one row per member, Adam's memory, and
+    the running mean of each member's squared gradient norm."""
 
-    parameters: Float[Array, " parameters"]
+    parameters: Float[Array, "members parameters"]
     optimiser: optax.OptState
-    usual: Float[Array, ""]
+    usual: Float[Array, " members"]
 
 
 @dataclass(frozen=True)
 class BayesByBackprop(Engine):
     """Options of the engine.
 
-    - `draws`: functions drawn per step
+    - `draws`: functions drawn per step, of each member
     - `learning_rate`: Adam's, on scaled data
     - `initial_sd`: standard deviation of each weight at the start, as a fraction of its prior's
     - `clip`: gradients are shortened to this many times their usual length. Recurrent networks have steps
       with far longer ones, and Adam would remember these for `memory` steps. None clips nothing
     - `memory`: for how many steps Adam remembers how large gradients were; rules whose gradients come in
       bursts slow every weight for as long
+    - `members`: posteriors trained side by side, each from its own start; draws come from all of them
 
-    >>> BayesByBackprop(draws=16)
-    BayesByBackprop(draws=16, learning_rate=0.003, initial_sd=0.01, clip=None, memory=1000)
+    >>> BayesByBackprop(draws=2, members=4)
+    BayesByBackprop(draws=2, learning_rate=0.003, initial_sd=0.01, clip=None, memory=1000, members=4)
     """
 
     draws: int = 5
@@ -52,34 +55,38 @@ class BayesByBackprop(Engine):
     initial_sd: float = 0.01
     clip: float | None = None
     memory: int = 1000
+    members: int = 1
 
     name: ClassVar[str] = "bbb"
     steps: ClassVar[int] = 6000
 
     def __post_init__(self) -> None:
-        above_zero(self, "draws", "learning_rate", "initial_sd", "memory")
+        above_zero(self, "draws", "learning_rate", "initial_sd", "memory", "members")
         if self.clip is not None:
             above_zero(self, "clip")
 
     def init(self, problem: Problem, key: Array) -> State:
-        """Start at the network as built, nearly certain: a wide start collapses onto the prior."""
-        parameters = jnp.concatenate(
-            [
-                flatten(problem.network),
-                jnp.log(self.initial_sd * problem.prior_sd),
-                problem.likelihood_start,
-            ]
-        )
-        return State(parameters, self._adam.init(parameters), jnp.zeros(()))
+        """Start at the network as built, nearly certain: a wide start collapses onto the prior.
+
+        Members after the first start at newly initialised networks.
+        """
+        starts = [problem.start]
+        if self.members > 1:
+            starts.extend(restarted(problem, key, self.members - 1))
+        vectors = jnp.stack(starts)
+        weights, own = vectors[:, : problem.size], vectors[:, problem.size :]
+        log_sd = jnp.broadcast_to(jnp.log(self.initial_sd * problem.prior_sd), weights.shape)
+        parameters = jnp.concatenate([weights, log_sd, own], axis=1)
+        return State(parameters, self._adam.init(parameters), jnp.zeros(self.members))
 
     @property
     def _adam(self) -> optax.GradientTransformation:
         return optax.scale_by_adam(b2=1 - 1 / self.memory)
 
     def _split(self, problem: Problem, parameters: Array) -> tuple[Array, Array, Array]:
-        size, own = problem.size, problem.likelihood_start.size
-        mean, log_sd, rest = jax.lax.split(parameters, [size, size, own])
-        return mean, log_sd, rest
+        """Means, log sds and the likelihood's own parameters, of one member or of all."""
+        size = problem.size
+        return parameters[..., :size], parameters[..., size : 2 * size], parameters[..., 2 * size :]
 
     def step(
         self,
@@ -90,12 +97,12 @@ class BayesByBackprop(Engine):
         pressure: Float[Array, " rules"],
         pace: Pace,
     ) -> tuple[State, Info]:
-        """One Adam step on -(ELBO + sum of pressure * f)."""
-        half = jax.random.normal(key, ((self.draws + 1) // 2, problem.size))
+        """One Adam step of every member on its own -(ELBO + sum of pressure * f)."""
+        half = jax.random.normal(key, (self.members, (self.draws + 1) // 2, problem.size))
         # antithetic draws: terms that are odd in the noise cancel from the gradient
-        noise = jnp.concatenate([half, -half])[: self.draws]
+        noise = jnp.concatenate([half, -half], axis=1)[:, : self.draws]
 
-        def loss(parameters: Array) -> tuple[Array, Info]:
+        def loss(parameters: Array, noise: Array) -> tuple[Array, Info]:
             mean, log_sd, own = self._split(problem, parameters)
             vectors = jax.vmap(lambda n: jnp.concatenate([mean + jnp.exp(log_sd) * n, own]))(noise)
             fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
@@ -105,28 +112,35 @@ class BayesByBackprop(Engine):
             gain = elbo + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
             return -gain, Info(elbo, fit, kl, measured)
 
-        gradient, info = jax.grad(loss, has_aux=True)(state.parameters)
+        gradient, info = jax.vmap(jax.grad(loss, has_aux=True))(state.parameters, noise)
         gradient, usual = self._clipped(gradient, state.usual)
         direction, optimiser = self._adam.update(gradient, state.optimiser)
         change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
-        return State(jnp.asarray(parameters), optimiser, usual), info
+        means = (jnp.mean(part) for part in info[:3])
+        functions = self.members * self.draws
+        measured = jax.tree.map(
+            lambda part: part.reshape(functions, *part.shape[2:]), info.measured
+        )
+        return State(jnp.asarray(parameters), optimiser, usual), Info(*means, measured)
 
     def _clipped(self, gradient: Array, usual: Array) -> tuple[Array, Array]:
-        """The gradient, no longer than ``clip`` times the usual; and the usual square after it."""
+        """Gradients, none longer than ``clip`` times the usual; and the usual square after them."""
         if self.clip is None:
             return gradient, usual
-        square = jnp.sum(gradient**2)
+        square = jnp.sum(gradient**2, axis=1)
         most = jnp.where(usual > 0, self.clip**2 * usual, square)
         taken = jnp.minimum(square, most)
         shorter = jnp.sqrt(taken / jnp.maximum(square, 1e-30))
-        return gradient * shorter, usual + (taken - usual) * jnp.where(usual > 0, CLIP_RATE, 1.0)
+        follow = jnp.where(usual > 0, CLIP_RATE, 1.0)
+        return gradient * shorter[:, None], usual + (taken - usual) * follow
 
     def draws_of(self, problem: Problem, key: Array, state: State, count: int) -> Draws:
-        """``count`` weight vectors from the fitted posterior."""
+        """``count`` weight vectors from the fitted posterior, of one member after the other in turn."""
         mean, log_sd, own = self._split(problem, state.parameters)
-        weights = mean + jnp.exp(log_sd) * jax.random.normal(key, (count, mean.size))
-        return Draws(weights, jnp.broadcast_to(own, (count, own.size)))
+        member = jnp.arange(count) % self.members
+        noise = jax.random.normal(key, (count, problem.size))
+        return Draws(mean[member] + jnp.exp(log_sd[member]) * noise, own[member])
 
     def hasty(self, factor: float, fastest: float) -> BayesByBackprop:
         """The same at a higher rate."""
@@ -135,12 +149,14 @@ class BayesByBackprop(Engine):
     def moments(self, problem: Problem, state: State) -> tuple[Array, Array]:
         """Mean and standard deviation of every weight."""
         mean, log_sd, _ = self._split(problem, state.parameters)
-        return mean, jnp.exp(log_sd)
+        variance = jnp.mean(jnp.exp(2 * log_sd), axis=0) + jnp.var(mean, axis=0)
+        return jnp.mean(mean, axis=0), jnp.sqrt(variance)
 
     def kl(self, problem: Problem, state: State) -> Array:
-        """KL(q || prior), untempered."""
+        """KL(q || prior), untempered; of several members their mean, which the mixture's is below."""
         mean, log_sd, _ = self._split(problem, state.parameters)
-        return gaussian_kl(mean, log_sd, problem.prior_mean, problem.prior_sd)
+        each = jax.vmap(gaussian_kl, in_axes=(0, 0, None, None))
+        return jnp.mean(each(mean, log_sd, problem.prior_mean, problem.prior_sd))
 
 
 def gaussian_kl(mean: Array, log_sd: Array, prior_mean: Array, prior_sd: Array) -> Array:

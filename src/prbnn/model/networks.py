@@ -19,15 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "sigmoid": jax.nn.sigmoid,
-    "softplus": jax.nn.softplus,
-    "gelu": jax.nn.gelu,
-    "rbf": lambda z: jnp.exp(-(z**2)),
-}
-
+from prbnn.model.activations import ACTIVATIONS
 
 # hidden biases start uniform in [-sqrt(3), sqrt(3)]: kinks are spread over standardised data
 BIAS_REACH = math.sqrt(3)
@@ -66,12 +58,19 @@ class Network(Protocol):
 
 
 class Dense(eqx.Module):
-    """weight @ x + bias."""
+    """weight @ x + bias.
+
+    Where a layer widens, it is computed as one product of [weight, bias] and [x, 1]: the gradient of the
+    biases, a sum over rows, then comes out of the matrix product that gives the gradient of the weights.
+    On a CPU the sum by itself takes longer than the rest of a step. Copying a wide x would cost more.
+    """
 
     weight: Float[Array, "outputs inputs"]
     bias: Float[Array, " outputs"]
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        if x.size < self.bias.size:
+            return jnp.column_stack([self.weight, self.bias]) @ jnp.append(x, 1.0)
         return self.weight @ x + self.bias
 
 

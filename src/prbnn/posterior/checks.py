@@ -127,6 +127,34 @@ def _lowest(model: DrawnModel, draws: Array, knowledge: BoundKnowledge) -> Array
     return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
 
 
+@eqx.filter_jit
+def worst_places(
+    model: DrawnModel,
+    vectors: Array,
+    knowledge: BoundKnowledge,
+    start: Array,
+    width: int,
+    count: int,
+) -> tuple[Array, Array, Array]:
+    """Where in each pool draws are broken worst, among ``width`` points from ``start`` on.
+
+    Returns ``count`` places per draw and region and the lowest score at each, both (draws, regions,
+    count), and the least score of each rule (draws, rules).
+    """
+    members = knowledge.members
+
+    def one(vector: Array) -> tuple[Array, Array, Array]:
+        def by_point(_: Kind, score: Array, __: Array | None) -> Array:
+            return lowest(score, axis=1)
+
+        found = each_rule(knowledge.scored(model.response(vector), start, width), by_point)
+        regions = jnp.stack([jnp.min(found[np.array(rules)], axis=0) for rules in members])
+        depth, places = jax.lax.top_k(-regions, count)
+        return places + start, -depth, jnp.min(found, axis=1)
+
+    return jax.lax.map(one, vectors)
+
+
 def chance_below(model: DrawnModel, vectors: np.ndarray, knowledge: BoundKnowledge) -> np.ndarray:
     """P(score < 0) of each rule, over draws and points, as training scores it."""
     found = by_draw(lambda draws: _below(model, draws, knowledge), vectors)

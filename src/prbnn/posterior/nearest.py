@@ -7,22 +7,21 @@ The distance of a draw from where it began is
 over the weights that move. The second term decides what the data leave open; together they are the local
 precision of the posterior. A linear last layer is all that moves, where a network has one: slopes, values
 and differences are linear in it, so the program is convex and its answer is the nearest. A score at a
-point is then one linear inequality (a cut). Points come in blocks. At each block the points where a draw
-is broken most give new cuts, the program is solved again, and so on until the block is obeyed. Other
-scores are linearised where the draw is.
+point is then one linear inequality (a cut). In each round the points where a draw is broken most give new
+cuts, the program is solved again, and the scores at all points follow from one linearisation. Scores that
+are not linear are linearised again where the draw has come to.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from prbnn.model.weights import named_leaves
 from prbnn.posterior.chunks import DrawnModel
@@ -31,10 +30,11 @@ from prbnn.rules.scoring.families import Scored, each_rule
 from prbnn.rules.scoring.obedience import lowest, trainable
 
 # cuts of one program, and how many of them a round of solving may replace
-CUTS = 160
+CUTS = 128
 FRESH = 32
-# rounds per block of points
-ROUNDS = 10
+# rounds per linearisation, and linearisations
+ROUNDS = 8
+LINEARISED = 4
 # sweeps of coordinate descent over the multipliers
 SWEEPS = 12
 # a network without a linear last layer moves its last weights, up to this many
@@ -156,84 +156,90 @@ def moved(
     moving: Span,
     inside: Array,
     allowed: Array,
-    blocks: int,
-) -> tuple[Moving, Float[Array, "draws rules"]]:
-    """Draws after all points of the pools, in ``blocks``, and the least score of each rule on the way.
+    places: Int[Array, "regions points"],
+) -> tuple[Moving, Float[Array, "draws rules"], Float[Array, "draws rules"]]:
+    """Draws after they were moved, and the least score of each rule before and after.
 
-    A draw stays where it is while no score is below ``allowed``; where one is, scores must be ``inside``.
+    Only scores at ``places`` of each region's pool count. A draw stays where it is while no score is
+    below ``allowed``; where one is, scores must be ``inside``.
     """
-    width = knowledge.pool // blocks
 
-    def one(draw: Moving) -> tuple[Moving, Array]:
-        def block(draw: Moving, number: Array) -> tuple[Moving, Array]:
-            return _through(model, knowledge, draw, moving, number * width, width, inside, allowed)
+    def one(draw: Moving) -> tuple[Moving, Array, Array]:
+        return _moved(model, knowledge, draw, moving, inside, allowed, places)
 
-        draw, least = jax.lax.scan(block, draw, jnp.arange(blocks))
-        return draw, jnp.min(least, axis=0)
-
-    # one draw at a time, so that a draw that obeys takes one look at each point and no more
-    return jax.lax.map(one, draws)
+    return jax.vmap(one)(draws)
 
 
-def _through(
+def _moved(
     model: DrawnModel,
     knowledge: BoundKnowledge,
     draw: Moving,
     moving: Span,
-    start: Array,
-    width: int,
     inside: Array,
     allowed: Array,
-) -> tuple[Moving, Array]:
-    """A draw after ``width`` points of each pool from ``start`` on, and the least scores before."""
+    places: Int[Array, "regions points"],
+) -> tuple[Moving, Array, Array]:
+    """The same of one draw."""
     began = moving.of(draw.first)
 
-    def scored(move: Array) -> list[Scored]:
+    def scored(move: Array, places: Array) -> list[Scored]:
         function = model.response(moving.put(draw.first, began + move))
-        return knowledge.scored(function, start, width)
+        return knowledge.scored(function, 0, places.shape[1], places)
 
     def by_point(found: list[Scored]) -> Float[Array, "points scores"]:
-        rows = [jnp.moveaxis(trainable(block.score), 1, 0).reshape(width, -1) for block in found]
-        return jnp.concatenate(rows, axis=1)
+        rows = [jnp.moveaxis(trainable(block.score), 1, 0) for block in found]
+        return jnp.concatenate([row.reshape(row.shape[0], -1) for row in rows], axis=1)
 
     def at(move: Array, place: Array) -> Array:
         """One score at one point: ``place`` counts all scores of all points."""
-        function = model.response(moving.put(draw.first, began + move))
-        found = knowledge.scored(function, start + place // count, 1)
-        scores = jnp.concatenate([trainable(block.score).ravel() for block in found])
-        return scores[place % count]
+        point = jax.lax.dynamic_slice_in_dim(places, place // count, 1, axis=1)
+        return by_point(scored(move, point))[0, place % count]
 
-    def unfinished(state: tuple) -> Array:
-        number, _, _, now = state
-        return (number < ROUNDS) & (jnp.min(now) < allowed)
+    def least(found: list[Scored]) -> Float[Array, " rules"]:
+        return each_rule(found, lambda _, score, __: lowest(score))
 
-    def again(state: tuple) -> tuple:
-        number, move, cuts, now = state
-        cuts = _joined(
-            cuts, move, *_worst(now, lambda place: jax.value_and_grad(at)(move, place)), inside
+    def broken(number: Array, now: Array, most: int) -> Array:
+        return (number < most) & (jnp.min(now) < allowed)
+
+    def linearised(state: tuple) -> tuple:
+        number, first, cuts, _ = state
+        now, change = jax.linearize(lambda move: by_point(scored(move, places)), first)
+
+        def again(state: tuple) -> tuple:
+            number, move, cuts, now = state
+            worst = _worst(now)
+            slope = jax.vmap(lambda place: jax.grad(at)(first, place))(worst)
+            slope = jnp.where(jnp.isfinite(slope), slope, 0.0)
+            cuts = _joined(cuts, move, now.ravel()[worst], slope, inside)
+            through = draw.inverse.times(cuts.slope)
+            multiplier = _multipliers(through @ cuts.slope.T, cuts.short, cuts.multiplier)
+            cuts, after = cuts._replace(multiplier=multiplier), through.T @ multiplier
+            return number + 1, after, cuts, now + change(after - move)
+
+        start = (jnp.asarray(0), first, cuts, now)
+        _, move, cuts, _ = jax.lax.while_loop(
+            lambda state: broken(state[0], state[3], ROUNDS), again, start
         )
-        through = draw.inverse.times(cuts.slope)
-        multiplier = _multipliers(through @ cuts.slope.T, cuts.short, cuts.multiplier)
-        move = through.T @ multiplier
-        return number + 1, move, cuts._replace(multiplier=multiplier), by_point(scored(move))
+        return number + 1, move, cuts, by_point(scored(move, places))
 
-    first = scored(draw.move)
-    least = each_rule(first, lambda _, score, __: lowest(score))
-    now = by_point(first)
+    before = scored(draw.move, places)
+    now = by_point(before)
     count = now.shape[1]
     state = (jnp.asarray(0), draw.move, draw.cuts, now)
-    _, move, cuts, _ = jax.lax.while_loop(unfinished, again, state)
-    return draw._replace(move=move, cuts=cuts), least
+    _, move, cuts, _ = jax.lax.while_loop(
+        lambda state: broken(state[0], state[3], LINEARISED), linearised, state
+    )
+    after = least(scored(move, places))
+    return draw._replace(move=move, cuts=cuts), least(before), after
 
 
-def _worst(now: Array, look: Callable[[Array], tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Score and slope at the worst place of each of FRESH parts: the worst of all lie side by side."""
+def _worst(now: Float[Array, "points scores"]) -> Int[Array, " fresh"]:
+    """The worst place of each of FRESH parts: the worst of all lie side by side."""
     flat = now.ravel()
     part = -(-flat.size // FRESH)
     flat = jnp.pad(flat, (0, part * FRESH - flat.size), constant_values=jnp.inf)
     chosen = jnp.argmin(flat.reshape(FRESH, part), axis=1) + part * np.arange(FRESH)
-    value, slope = jax.vmap(look)(jnp.minimum(chosen, now.size - 1))
-    return value, jnp.where(jnp.isfinite(slope), slope, 0.0)
+    return jnp.minimum(chosen, now.size - 1)
 
 
 def _joined(cuts: Cuts, move: Array, value: Array, slope: Array, inside: Array) -> Cuts:

@@ -35,15 +35,20 @@ from prbnn.posterior.checks import CHECK_SEQUENCES
 from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
 from prbnn.posterior.prediction import network_inputs
-from prbnn.posterior.projection import ALLOWED, INSIDE, Projected, distances, measured_rows
+from prbnn.posterior.projection import Projected, distances, measured_rows
 from prbnn.posterior.projection import deviations as deviations_of
 from prbnn.rules.base import Rule, naming
 from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.families import Group
-from prbnn.rules.scoring.obedience import breaks, lowest, trainable
+from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
 from prbnn.system.process import computing
 
+# how far inside its limit a score must be where a draw is moved, in the rule's unit, by pass over fresh
+# sequences; and what counts as broken. A draw that a second pass finds broken will be broken elsewhere,
+# too: later passes ask for more than the rule itself
+INSIDE = (0.5 * CHECK_TOLERANCE, 1e-2, *[2e-2] * 6)
+ALLOWED = (-CHECK_TOLERANCE, -CHECK_TOLERANCE, *[1e-2] * 6)
 # sequences per pass, and draws per call of the compiled program; the last call repeats some
 PASS_SEQUENCES = 2 * CHECK_SEQUENCES
 BLOCK = 8

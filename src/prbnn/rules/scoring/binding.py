@@ -72,6 +72,15 @@ class BoundKnowledge(eqx.Module):
         stacked = [points for family in self.families for points in family.points]
         return [*(group.points for group in self.groups), *stacked]
 
+    @property
+    def members(self) -> list[tuple[int, ...]]:
+        """The positions of the rules of each region, in the order of `pools`."""
+        found = [group.places for group in self.groups]
+        for family in self.families:
+            for group in range(family.points.shape[0]):
+                found.append(tuple(place for form in family.places for place in form[group]))
+        return found
+
     def has_worst(self, place: int) -> bool:
         """Whether a rule is evaluated at its worst points, too: one that is hard without a tolerance.
 

@@ -116,7 +116,8 @@ class Drawn:
         """d outputs / d x[index], in network units; an index that is a number is not remembered."""
         linear = self._remember(("linear", id(x)), x, lambda: jax.linearize(self.network, x))
         self._remember(("value", id(x)), x, lambda: linear[0])
-        direction = jnp.zeros_like(x).at[index].set(1)
+        # of x, so that under a vmap the gradient of the first weights is a matrix product, not a sum
+        direction = (0 * x).at[index].set(1)
         if not isinstance(index, int):
             return linear[1](direction)
         return self._remember(("rate", id(x), index), x, lambda: linear[1](direction))
