@@ -55,7 +55,8 @@ def lifted(engine: Engine, tempering: float, steps: int | None = None, seed: int
 @pytest.mark.parametrize("tempering", quick([1.0, 0.1, 0.01, 0.001], 0.01))
 @pytest.mark.parametrize(
     "engine",
-    [BayesByBackprop(draws=16), SVGD(particles=50)],
+    # particles and a price: `test_samplers.py`, every time
+    [BayesByBackprop(draws=16), pytest.param(SVGD(particles=50), marks=pytest.mark.slow)],
     ids=["bbb", "svgd"],
 )
 def test_a_dual_at_any_tempering(engine: Engine, tempering: float) -> None:
