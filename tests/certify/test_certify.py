@@ -24,7 +24,7 @@ def box(inputs: int) -> Box:
     return Box({name: (0.0, 1.0) for name in "abcdefgh"[:inputs]})
 
 
-@pytest.mark.parametrize("inputs", [3, 5])
+@pytest.mark.parametrize("inputs", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_plane_that_touches_its_bound(inputs: int) -> None:
     """Least value 0 at a corner: not below; less than the tolerance below; twice that below."""
     slopes = np.where(np.arange(inputs) % 2, -1.0, 1.0)

@@ -107,7 +107,9 @@ FAR: dict[str, tuple[float, float, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", quick(FAR, "-2.5 0.9 2"))
+# every time: a probability that chains meet, in `test_samplers.py`, and particles that are too few, below
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAR)
 def test_converged_is_not_said_of_a_probability_that_is_missed(name: str) -> None:
     """Far from the limit chains hardly cross it, and what they show of a probability is worth little."""
     mean, least, seed = FAR[name]
