@@ -23,7 +23,7 @@ if QUICK:
 # tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
 gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most
-MOST_MAPS = 32_000
+MOST_MAPS = 25_000
 
 
 @pytest.hookimpl(wrapper=True)
