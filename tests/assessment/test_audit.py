@@ -214,6 +214,7 @@ class TestRules:
         assert audit(x, y, Between(-1, 3)).rows == (3, 4)
 
 
+@pytest.mark.light
 class TestEstimators:
     def fit(self, x, y, weight=None, **options):
         return PRBNNRegressor(

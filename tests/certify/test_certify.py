@@ -24,7 +24,7 @@ def box(inputs: int) -> Box:
     return Box({name: (0.0, 1.0) for name in "abcdefgh"[:inputs]})
 
 
-@pytest.mark.parametrize("inputs", [3, 5])
+@pytest.mark.parametrize("inputs", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_plane_that_touches_its_bound(inputs: int) -> None:
     """Least value 0 at a corner: not below; less than the tolerance below; twice that below."""
     slopes = np.where(np.arange(inputs) % 2, -1.0, 1.0)
@@ -45,7 +45,8 @@ def test_monotone_but_for_a_corner(inputs: int) -> None:
     """A slope that turns in a hundredth of the volume, or nowhere in the cube."""
     draws = [folded(inputs, 0.01), folded(inputs, 0.0), folded(inputs, 1e-6)]
     given = posterior(draws, unit_rows(inputs))
-    (found,) = certify(given, [Increasing("a", where=box(inputs))], 4).rules
+    # the flat one is not decided, and takes all the seconds there are
+    (found,) = certify(given, [Increasing("a", where=box(inputs))], 1.5 if inputs == 3 else 4).rules
     assert found.verdicts[0] == "R"
     assert found.verdicts[1] != "R"
     assert found.verdicts[2] != "P"

@@ -298,6 +298,7 @@ LONG = {
     "relu_above_too_low",
     "relu_above_too_steep",
     "relu_with_one_slope_at_its_kink",
+    "small_rounding_of_activations",
     "squares_without_room",
 }
 

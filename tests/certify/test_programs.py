@@ -146,7 +146,7 @@ def wrong_formulas(count: int, seed: int = 0) -> list[str]:
 
 
 def test_random_formulas_are_enclosed() -> None:
-    assert not wrong_formulas(40)
+    assert not wrong_formulas(20)
 
 
 @pytest.mark.slow

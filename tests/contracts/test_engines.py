@@ -158,7 +158,7 @@ def test_a_strength_it_cannot_keep_is_refused_by_name(name: str, kind: str, rows
         assert repr(name) in str(told.value)
 
 
-@pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "dropout", "laplace", "ensemble"))
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "dropout"))
 def test_a_price_pulls_the_posterior_to_where_the_rule_holds(name: str, rows: tuple) -> None:
     high = AtLeast(1.5, name="high")
     steps = {"nuts": 150, "sghmc": 2000}.get(name, 1500)
@@ -182,7 +182,8 @@ def test_same_seed_same_draws_and_another_seed_others(name: str, rows: tuple) ->
 @pytest.mark.parametrize("name", QUICK)
 def test_how_many_draws_there_are(name: str, rows: tuple) -> None:
     engine, _ = QUICK[name]
-    solution = fitted(name, rows, [], draws=7)
+    # with the rule of the tests before and after, whose programs serve here
+    solution = fitted(name, rows, [AtLeast(-0.4).soft(1.0)], draws=7)
     fixed = {"svgd": 5, "ensemble": 3}
     assert len(solution.posterior) == fixed.get(name, 7)
     more = solution.more(4, 1)
@@ -205,7 +206,7 @@ def test_nothing_is_compiled_again_for_other_numbers(name: str, rows: tuple) -> 
 
 
 @pytest.mark.light
-@pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "sghmc"))
+@pytest.mark.parametrize("name", quick(QUICK, "bbb", "sghmc"))
 def test_one_program_trains_from_the_first_chunk_to_the_last(name: str, rows: tuple) -> None:
     """What a chunk hands on is of the very types that the first one was given."""
     task = fitted(name, rows, [AtLeast(-0.4), AtMost(3).soft(1.0)]).fitted.task

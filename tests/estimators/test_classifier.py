@@ -446,6 +446,7 @@ def coins() -> tuple[np.ndarray, np.ndarray]:
     return x, generator.random(12) < expit(0.7 * x + 0.3)
 
 
+@pytest.mark.light
 @pytest.mark.parametrize(
     ("ceiling", "share"),
     [pytest.param(1.0, (1.0, 1.0), marks=pytest.mark.slow), (0.75, (0.05, 0.6))],

@@ -62,7 +62,7 @@ def obedient(table: Table) -> PRBNNRegressor:
 
 @pytest.mark.filterwarnings("ignore:the posterior has collapsed:UserWarning")
 @pytest.mark.light
-@parametrize_with_checks([small(steps=200)])
+@parametrize_with_checks([small(network=MLP(()), steps=200)])
 def test_scikit_learn_accepts_it(estimator, check) -> None:
     check(estimator)
 
@@ -113,6 +113,8 @@ def test_a_pipeline_passes_column_names_to_the_rules_and_weights_to_the_fit(tabl
     assert not np.array_equal(predicted, model.fit(inputs, target).predict(inputs))
 
 
+# every time: of a classifier's steps in `test_classifier.py`
+@pytest.mark.slow
 def test_a_grid_search_tries_steps_and_networks(table: Table) -> None:
     choices = {"steps": [3, 300], "network": [MLP((8,)), MLP(())]}
     search = GridSearchCV(small(), choices, cv=4, error_score="raise")
@@ -313,6 +315,8 @@ def test_rules_that_allow_some_violation_reject_no_draw(table: Table) -> None:
     assert model.result_.status != "acceptance too low"
 
 
+# every time: `test_projection.py`, and `tests/enforcement/test_far_from_the_data.py` while training
+@pytest.mark.slow
 def test_rules_that_contradict_each_other_raise_and_are_named(table: Table) -> None:
     rules = [AtLeast(1.0, name="high"), AtMost(0.0, name="low")]
     with pytest.raises(InfeasibleError, match=r"'high' and 'low'") as caught:

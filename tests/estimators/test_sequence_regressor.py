@@ -361,6 +361,7 @@ def test_a_soft_rule_is_kept_the_more_it_weighs(
     assert slow[0].strength == "soft 2000"
 
 
+@pytest.mark.slow
 def test_a_rule_that_probably_holds_is_kept_by_its_share_of_draws(
     plain: PRBNNSequenceRegressor, priced: PRBNNSequenceRegressor
 ) -> None:
@@ -464,7 +465,8 @@ def test_long_training_of_an_lstm_neither_breaks_nor_collapses(known: Walks, fre
 
 # --- engines -----------------------------------------------------------------------------------
 
-SLOW = ("sghmc", "nuts")
+# the quick ones differ in what they do with a network: sampled weights, masks, particles
+SLOW = ("sghmc", "nuts", "laplace", "ensemble")
 TINY = walks(24, 5)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.marks import quick
 
 from prbnn.enforcement.fraction import REJECTION
 from prbnn.fitting.batch import _groups, choose_temperings, score_many, train_many
@@ -49,7 +50,7 @@ def tasks(**options):
     return [task(SEEDS[0], rows=30, **options), task(SEEDS[1], rows=60, **options)]
 
 
-@pytest.mark.parametrize("inference", ["bbb", "ensemble"])
+@pytest.mark.parametrize("inference", quick(["bbb", "ensemble"], "bbb"))
 def test_training_side_by_side_is_training_one_by_one(inference):
     both = train_many(tasks(inference=inference), 60, task_seeds=SEEDS, draws=20)
     for own, seed, solution in zip(tasks(inference=inference), SEEDS, both, strict=True):

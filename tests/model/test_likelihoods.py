@@ -301,7 +301,12 @@ def test_whole_weights_are_repeated_counts(visits) -> None:
     assert np.allclose(weighed, repeated, rtol=1e-3)
 
 
-@pytest.mark.parametrize("likelihood", [StudentT(), Poisson()], ids=["StudentT", "Poisson"])
+# one with parameters of its own, and one without
+@pytest.mark.parametrize(
+    "likelihood",
+    [StudentT(), pytest.param(Poisson(), marks=pytest.mark.slow)],
+    ids=["StudentT", "Poisson"],
+)
 def test_one_network_has_several_outputs(likelihood: Likelihood) -> None:
     generator = np.random.default_rng(4)
     x = generator.uniform(0, 1, (200, 1))

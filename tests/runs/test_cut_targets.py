@@ -60,7 +60,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> RunPlan:
 
 @pytest.fixture(scope="module")
 def run(plan: RunPlan) -> Run:
-    done = fit_run(prepare_run(plan), lambda _: None, False)
+    with pytest.MonkeyPatch.context() as patch:
+        # which tempering is chosen does not matter here, only that it can be
+        patch.setattr("prbnn.fitting.tempering.STEPS", 150)
+        done = fit_run(prepare_run(plan), lambda _: None, False)
     done.save(Path(plan.data).parent / "run")
     return done
 

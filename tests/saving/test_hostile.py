@@ -43,7 +43,10 @@ from prbnn.saving.container import read, sealed
 from prbnn.system.disk import write_whole
 from prbnn.system.strict_json import parse_json
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.light,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 X = np.linspace(0, 1, 16)[:, None]
 KINDS = ("rows", "classes", "built")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from copy import copy
@@ -53,6 +54,7 @@ from prbnn.system.disk import write_whole
 
 # short fits say that their budget was spent, and are right
 pytestmark = [
+    pytest.mark.light,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the posterior has collapsed"),
 ]
@@ -254,8 +256,14 @@ def test_another_process_has_the_same_bits(tmp_path):
         "numpy.save(folder + '/out.npy', model.sample(x), allow_pickle=False)\n"
         "print(model.knowledge_report_)\n"
     )
+    light = jax.config.read("jax_disable_most_optimizations")
     run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(tmp_path)],
+        # compiled as here, which pytest has chosen
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": str(light)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     read = pandas.read_csv(tmp_path / "x.csv")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), model.sample(read))

@@ -31,7 +31,10 @@ from prbnn.saving.container import read, sealed
 from prbnn.saving.saved_rules import rules_from_json, rules_to_json
 from prbnn.system.disk import write_whole as write
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.light,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 X = np.linspace(0, 1, 24)[:, None]
 Y = 0.2 + X.ravel() ** 2

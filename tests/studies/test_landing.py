@@ -1,14 +1,16 @@
 """The landing study on a small scale: splits, cells by hand, rules on test flights, the command."""
 
 import json
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from prbnn import LSTM
+from prbnn import LSTM, PRBNNSequenceRegressor
 from prbnn.cli.main import app
+from prbnn.fitting.result import Result
 from prbnn_studies.landing import sources, study
 from prbnn_studies.tables import landing as tables
 
@@ -25,7 +27,10 @@ def source():
 
 @pytest.fixture(scope="module")
 def pair(source):
-    (found,) = study.study(source, [60], lambda text: None, **SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        # so few steps are not enough for hard rules: those that the study then turns to, at once
+        patch.setattr(sources.Source, "priced", partialmethod(sources.Source.priced, hard=False))
+        (found,) = study.study(source, [60], lambda text: None, **SMALL)
     return found
 
 
@@ -71,6 +76,21 @@ def test_prices_are_those_of_a_standard_deviation_a_flight(source):
     rule = next(rule for rule in source.priced(10) if rule.label == "touchdown speed")
     spread = source.tracks.values[source.train][..., 3].std()
     assert rule.strength.weight == pytest.approx(10 * sources.PRICE / spread)
+
+
+def test_rules_are_soft_where_too_few_draws_obey_hard_ones(source, monkeypatch):
+    asked = []
+
+    def pretend(model, *_):
+        hard = any(rule.strength.kind == "hard" for rule in model.knowledge)
+        asked.append(hard)
+        model.result_ = Result("acceptance too low" if hard else "converged")
+        return model
+
+    monkeypatch.setattr(PRBNNSequenceRegressor, "fit", pretend)
+    for knowledge in (True, False):
+        study.fit(source, 60, knowledge)
+    assert asked == [True, False, False]
 
 
 def test_cells_by_hand(source, pair):

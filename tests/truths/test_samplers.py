@@ -89,6 +89,8 @@ class TestHinge:
         within_error(solution, draws, 0.476048)
         close(draws.std(), 0.579593, 0.02)
 
+    # every time: `test_bbb.py`
+    @pytest.mark.slow
     def test_knowledge_in_the_prior_is_the_same_price(self, name: str) -> None:
         soft = constant_under(AtLeast(0).soft(5), name)
         prior = constant_under(AtLeast(0).in_prior(5), name)
@@ -144,6 +146,8 @@ class TestLine:
         assert solution.diagnostics.mixed
         assert solution.diagnostics.divergences == 0
 
+    # every time: averages that chains meet in `tests/enforcement/test_blocks.py`
+    @pytest.mark.slow
     def test_an_average(self, name: str) -> None:
         solution = line_under((Increasing("x", name="rising").on_average(0),), name)
         slope, intercept = solution.posterior.draws.T

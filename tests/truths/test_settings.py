@@ -55,7 +55,8 @@ def lifted(engine: Engine, tempering: float, steps: int | None = None, seed: int
 @pytest.mark.parametrize("tempering", quick([1.0, 0.1, 0.01, 0.001], 0.01))
 @pytest.mark.parametrize(
     "engine",
-    [BayesByBackprop(draws=16), SVGD(particles=50)],
+    # particles and a price: `test_samplers.py`, every time
+    [BayesByBackprop(draws=16), pytest.param(SVGD(particles=50), marks=pytest.mark.slow)],
     ids=["bbb", "svgd"],
 )
 def test_a_dual_at_any_tempering(engine: Engine, tempering: float) -> None:
@@ -106,7 +107,9 @@ FAR: dict[str, tuple[float, float, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", quick(FAR, "-2.5 0.9 2"))
+# every time: a probability that chains meet, in `test_samplers.py`, and particles that are too few, below
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAR)
 def test_converged_is_not_said_of_a_probability_that_is_missed(name: str) -> None:
     """Far from the limit chains hardly cross it, and what they show of a probability is worth little."""
     mean, least, seed = FAR[name]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.marks import quick
 
 from prbnn import MLP, AtLeast, AtMost, Between, Increasing, fit, load
 from prbnn.certify import certify
@@ -53,10 +54,22 @@ def drawn(rules, scaling="standard", y=Y, x=X):
     return replace(raw, draws=weights.astype(np.float32))
 
 
+LIMITS = [*((name, True) for name in BOUNDS), ("where", False), ("steep", False)]
+# the callable has stairs and a comparison, too
+EVERY_TIME = [
+    ("where", True),
+    ("where", False),
+    ("steep", True),
+    ("pole", True),
+    ("callable", True),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "upper"), [*((name, True) for name in BOUNDS), ("where", False), ("steep", False)]
+    "limit", quick(LIMITS, *EVERY_TIME), ids=lambda limit: "-".join(map(str, limit))
 )
-def test_a_limit_holds_exactly_at_every_input_of_float64(name, upper):
+def test_a_limit_holds_exactly_at_every_input_of_float64(limit):
+    name, upper = limit
     bound = BOUNDS[name]
     rule = AtMost(bound, name="r") if upper else AtLeast(bound, name="r")
     posterior = drawn([rule])
