@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,10 +210,12 @@ class Posterior:
         seed: int = 1,
         *,
         edges: bool = False,
+        further: Mapping[int, np.ndarray] | None = None,
     ) -> BoundKnowledge:
         """The rules on a dense set of points, without safety margins, for checking draws.
 
-        With ``edges``, 1/4 of the points are at an end of the ranges that are swept.
+        With ``edges``, 1/4 of the points are at an end of the ranges that are swept. ``further`` points
+        by position of a rule take the places of others, up to half of them.
         """
         if points is None:
             points = checks.check_points(self.columns)
@@ -227,6 +229,7 @@ class Posterior:
             seed=seed,
             exact=exact,
             edges=edges,
+            further=further,
         )
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:

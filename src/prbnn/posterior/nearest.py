@@ -30,13 +30,13 @@ from prbnn.rules.scoring.families import Scored, each_rule
 from prbnn.rules.scoring.obedience import lowest, trainable
 
 # cuts of one program, and how many of them a round of solving may replace
-CUTS = 128
-FRESH = 32
+CUTS = 96
+FRESH = 16
 # rounds per linearisation, and linearisations
 ROUNDS = 8
 LINEARISED = 4
 # sweeps of coordinate descent over the multipliers
-SWEEPS = 12
+SWEEPS = 6
 # a network without a linear last layer moves its last weights, up to this many
 MOST_WEIGHTS = 4096
 # a score above this, in the rule's unit, is no cut
@@ -155,19 +155,20 @@ def moved(
     draws: Moving,
     moving: Span,
     inside: Array,
-    allowed: Array,
-    places: Int[Array, "regions points"],
-) -> tuple[Moving, Float[Array, "draws rules"], Float[Array, "draws rules"]]:
-    """Draws after they were moved, and the least score of each rule before and after.
+    allowed: Float[Array, " draws"],
+) -> tuple[Moving, Float[Array, "draws rules"], Float[Array, " draws"]]:
+    """Draws after they were moved, the least score of each rule before, and of all rules after.
 
-    Only scores at ``places`` of each region's pool count. A draw stays where it is while no score is
-    below ``allowed``; where one is, scores must be ``inside``.
+    A draw stays where it is while no score is below its entry of ``allowed``; where one is, scores must
+    be ``inside``.
     """
 
-    def one(draw: Moving) -> tuple[Moving, Array, Array]:
-        return _moved(model, knowledge, draw, moving, inside, allowed, places)
+    def one(part: tuple[Moving, Array]) -> tuple[Moving, Array, Array]:
+        draw, allowed = part
+        return _moved(model, knowledge, draw, moving, inside, allowed)
 
-    return jax.vmap(one)(draws)
+    # one draw at a time: the hidden layers of several at all points would not fit into a cache
+    return jax.lax.map(one, (draws, allowed))
 
 
 def _moved(
@@ -177,14 +178,13 @@ def _moved(
     moving: Span,
     inside: Array,
     allowed: Array,
-    places: Int[Array, "regions points"],
 ) -> tuple[Moving, Array, Array]:
     """The same of one draw."""
     began = moving.of(draw.first)
 
-    def scored(move: Array, places: Array) -> list[Scored]:
+    def scored(move: Array, start: Array | int = 0, width: int | None = None) -> list[Scored]:
         function = model.response(moving.put(draw.first, began + move))
-        return knowledge.scored(function, 0, places.shape[1], places)
+        return knowledge.scored(function, start, width)
 
     def by_point(found: list[Scored]) -> Float[Array, "points scores"]:
         rows = [jnp.moveaxis(trainable(block.score), 1, 0) for block in found]
@@ -192,18 +192,14 @@ def _moved(
 
     def at(move: Array, place: Array) -> Array:
         """One score at one point: ``place`` counts all scores of all points."""
-        point = jax.lax.dynamic_slice_in_dim(places, place // count, 1, axis=1)
-        return by_point(scored(move, point))[0, place % count]
-
-    def least(found: list[Scored]) -> Float[Array, " rules"]:
-        return each_rule(found, lambda _, score, __: lowest(score))
+        return by_point(scored(move, place // count, 1))[0, place % count]
 
     def broken(number: Array, now: Array, most: int) -> Array:
         return (number < most) & (jnp.min(now) < allowed)
 
     def linearised(state: tuple) -> tuple:
         number, first, cuts, _ = state
-        now, change = jax.linearize(lambda move: by_point(scored(move, places)), first)
+        now, change = jax.linearize(lambda move: by_point(scored(move)), first)
 
         def again(state: tuple) -> tuple:
             number, move, cuts, now = state
@@ -220,17 +216,17 @@ def _moved(
         _, move, cuts, _ = jax.lax.while_loop(
             lambda state: broken(state[0], state[3], ROUNDS), again, start
         )
-        return number + 1, move, cuts, by_point(scored(move, places))
+        return number + 1, move, cuts, by_point(scored(move))
 
-    before = scored(draw.move, places)
+    before = scored(draw.move)
     now = by_point(before)
     count = now.shape[1]
     state = (jnp.asarray(0), draw.move, draw.cuts, now)
-    _, move, cuts, _ = jax.lax.while_loop(
+    _, move, cuts, now = jax.lax.while_loop(
         lambda state: broken(state[0], state[3], LINEARISED), linearised, state
     )
-    after = least(scored(move, places))
-    return draw._replace(move=move, cuts=cuts), least(before), after
+    least = each_rule(before, lambda _, score, __: lowest(score))
+    return draw._replace(move=move, cuts=cuts), least, jnp.min(now)
 
 
 def _worst(now: Float[Array, "points scores"]) -> Int[Array, " fresh"]:

@@ -24,6 +24,7 @@ from prbnn.posterior.checks import worst_places
 from prbnn.posterior.draws import Posterior
 from prbnn.posterior.prediction import network_inputs
 from prbnn.rules.base import Rule
+from prbnn.rules.regions import beside, sample
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
 from prbnn.system.process import computing
@@ -36,21 +37,23 @@ BLOCK = 8
 POOL = 8192
 SURFACE_POOL = 65_536
 # draws that search first, in how many rounds and at which fraction of the pool; how many points of a rule
-# a search reports of each draw, and how many of all that were reported are kept
+# a search reports of each draw
 SCOUTS = 16
 SCOUTING = 4
 SCOUTED = 1 / 4
-REPORTED = 8
-KEPT = 512
+REPORTED = 4
+# points that are kept of those reported, at how many values of the columns that a rule sweeps each is
+# evaluated, and by how many times as many further points they are joined
+KEPT = 64
+EACH = 16
+SPREAD = 2
 # searches of all draws, and the points of each, as a fraction of the pool
 SEARCHES = 6
 SEARCHED = 1 / 16
 # how far inside its limit a score must be where a draw is moved, in the rule's unit: over several inputs
-# no points are dense, and a function that touches its limit at some crosses it between them. Later
-# searches ask for LATER times as much
+# no points are dense, and a function that touches its limit at some crosses it between them
 INSIDE = 0.5 * CHECK_TOLERANCE
-SURFACE_INSIDE = 5e-3
-LATER = 2.0
+SURFACE_INSIDE = 2e-2
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
 
@@ -88,163 +91,166 @@ def project(
     each training row counts as (None: one). ``seed`` draws the points.
     """
     computing()
-    columns, count = posterior.columns, len(posterior)
-    surface = len(columns.inputs) > 1 and columns.layout is None
+    count = len(posterior)
     moving = nearest.moving_weights(posterior.network)
     states = _start(posterior, moving.of(precision), weight, moving)
-    knowledge = posterior.bind(rules, SURFACE_POOL if surface else POOL, seed=seed, edges=True)
-    mover = _Mover(posterior, knowledge, moving, states)
-    inside = SURFACE_INSIDE if surface else INSIDE
+    mover = _Mover(posterior, rules, moving, states, seed)
     everyone = np.arange(count)
-    scouts = everyone[:: max(1, count // SCOUTS)][:SCOUTS]
-    # where no scout can be moved, the rules are at fault and the others would take minutes
-    if not mover.scout(scouts, inside):
-        return mover.result(np.zeros(count, bool))
     obeys = np.zeros(count, bool)
-    left = everyone
-    for number in range(SEARCHES):
-        mover.move(left, inside if number < 2 else LATER * inside)
-        found = mover.search(left)
-        left = left[found]
-        if not len(left):
-            obeys[:] = True
-            break
-        obeys[:] = True
-        obeys[left] = False
-    # points that joined late are new to the draws that were done before
-    done = np.flatnonzero(obeys)
-    obeys[done] = ~mover.move(done, inside)
+    # where no scout can be moved, the rules are at fault and the others would take minutes
+    if mover.scout(everyone[:: max(1, count // SCOUTS)][:SCOUTS]):
+        left = everyone
+        for _ in range(SEARCHES):
+            mover.move(left)
+            left = left[mover.search(left)]
+            if not len(left):
+                break
+        obeys[np.setdiff1d(everyone, left)] = True
+        # points that were found late are new to the draws that were done before
+        done = np.flatnonzero(obeys)
+        obeys[done] = ~mover.move(done)
     return mover.result(obeys)
 
 
 class _Mover:
-    """Draws on their way, and the points of each pool where draws were found broken worst.
+    """Draws on their way, and the points of each region where draws were found broken worst.
 
-    `states` are the draws; `places` (regions, points) the points; `broken` (draws, rules) whether a draw
-    was found breaking a rule where it began.
+    `states` are the draws; `worst` has a dictionary per region, from places of its pool to the lowest
+    score there; `broken` (draws, rules) is whether a draw was found breaking a rule where it began.
     """
 
     def __init__(
         self,
         posterior: Posterior,
-        knowledge: BoundKnowledge,
+        rules: Sequence[Rule],
         moving: nearest.Span,
         states: nearest.Moving,
+        seed: int,
     ) -> None:
-        self.posterior, self.knowledge, self.moving = posterior, knowledge, moving
-        self.states = states
-        pool = knowledge.pool
-        self.width = max(BLOCK, int(pool * SEARCHED))
-        self.places = np.empty((knowledge.regions, 0), int)
-        self.depth = np.empty((knowledge.regions, 0))
+        columns = posterior.columns
+        surface = len(columns.inputs) > 1 and columns.layout is None
+        self.posterior, self.rules, self.moving, self.states = posterior, rules, moving, states
+        self.inside = SURFACE_INSIDE if surface else INSIDE
+        pool = SURFACE_POOL if surface else POOL
+        self.pool = posterior.bind(rules, pool, seed=seed, edges=True)
+        self.samplings = [
+            rules[places[0]].sampling(columns).shared(columns) for places in self.pool.members
+        ]
+        self.points = [
+            sample(sampling, columns, self.pool.pool, seed, edges=True)
+            for sampling in self.samplings
+        ]
+        self.worst: list[dict[int, float]] = [{} for _ in self.samplings]
         # blocks of the pool take turns; the scouts have the first ones
-        self.next = int(pool * SCOUTED)
-        self.broken = np.zeros((len(posterior), knowledge.count), bool)
+        self.next = int(self.pool.pool * SCOUTED)
+        self.broken = np.zeros((len(posterior), len(rules)), bool)
 
-    def scout(self, draws: np.ndarray, inside: float) -> bool:
+    def scout(self, draws: np.ndarray) -> bool:
         """Search a large part of the pool and move ``draws``, in turn; whether one of them obeys."""
-        width = int(self.knowledge.pool * SCOUTED)
-        self._join(np.zeros((1, self.knowledge.regions, 1), int), np.full((1, 1, 1), np.inf))
+        failed = np.zeros(len(draws), bool)
         for _ in range(SCOUTING):
-            places, depth, least = self._searched(draws, 0, width)
-            self._note(draws, least)
-            self._join(places, depth)
-            if not breaks(least, CHECK_TOLERANCE).any():
+            if not self._searched(draws, 0, int(self.pool.pool * SCOUTED)).any():
                 return True
-            failed = self.move(draws, inside)
+            failed = self.move(draws)
         return not failed.all()
-
-    def move(self, draws: np.ndarray, inside: float) -> np.ndarray:
-        """Move those of ``draws`` that break a rule at the known places; which of them still do."""
-        if not len(draws):
-            return np.zeros(0, bool)
-        places = jnp.asarray(np.resize(self.places, (self.places.shape[0], KEPT)))
-        if self.places.shape[1] >= KEPT:
-            places = jnp.asarray(self.places)
-
-        def one(part: tuple[np.ndarray, np.ndarray]) -> tuple:
-            some, at = part
-            found = nearest.moved(
-                self.posterior.model,
-                self.knowledge,
-                jax.tree.map(jnp.asarray, _taken(self.states, draws[at])),
-                self.moving,
-                jnp.asarray(inside),
-                jnp.asarray(-CHECK_TOLERANCE),
-                places,
-            )
-            return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], found)
-
-        states, before, after = _joined(_side_by_side(one, _blocks(len(draws))))
-        _put(self.states, draws, states)
-        self._note(draws, before)
-        return breaks(after, CHECK_TOLERANCE).any(axis=1)
 
     def search(self, draws: np.ndarray) -> np.ndarray:
         """Search ``draws`` at the next points of the pool; which of them break a rule there."""
-        places, depth, least = self._searched(draws, self.next, self.width)
-        self.next = (self.next + self.width) % max(1, self.knowledge.pool - self.width + 1)
-        self._note(draws, least)
-        broken = breaks(least, CHECK_TOLERANCE).any(axis=1)
-        self._join(places[broken], depth[broken])
-        return broken
+        width = max(REPORTED, int(self.pool.pool * SEARCHED))
+        start, self.next = self.next, (self.next + width) % (self.pool.pool - width + 1)
+        return self._searched(draws, start, width)
+
+    def move(self, draws: np.ndarray) -> np.ndarray:
+        """Move those of ``draws`` that break a rule at the points known; which of them still do."""
+        if not len(draws):
+            return np.zeros(0, bool)
+        knowledge = self._known()
+
+        def one(some: np.ndarray) -> tuple:
+            return nearest.moved(
+                self.posterior.model,
+                knowledge,
+                jax.tree.map(jnp.asarray, _taken(self.states, some)),
+                self.moving,
+                jnp.asarray(self.inside),
+                jnp.asarray(self._allowed(some), float),
+            )
+
+        states, before, after = _side_by_side(one, draws)
+        self._note(draws, before)
+        _put(self.states, draws, states)
+        return breaks(after, CHECK_TOLERANCE)
 
     def result(self, obeys: np.ndarray) -> Projected:
         """What became of all draws."""
-        draws = np.array(self.posterior.draws)
-        shifted = np.flatnonzero(np.any(self.states.move != 0, axis=1))
-        draws[shifted, self.moving.start : self.moving.stop] += self.states.move[shifted]
-        found = self.posterior.with_draws(draws)
+        vectors = self._vectors(np.arange(len(self.posterior)))
+        found = self.posterior.with_draws(vectors[:, : self.posterior.draws.shape[1]])
         return Projected(found, obeys, self.broken, *distances(self.posterior, found))
 
-    def _note(self, draws: np.ndarray, least: np.ndarray) -> None:
-        still = ~np.any(self.states.move[draws] != 0, axis=1) | ~self.broken[draws].any(axis=1)
-        self.broken[draws] |= breaks(least, CHECK_TOLERANCE) & still[:, None]
+    def _vectors(self, draws: np.ndarray) -> np.ndarray:
+        """Weights and likelihood parameters where the draws are now; as they were where none moved."""
+        vectors, move = self.posterior.vectors[draws], self.states.move[draws]
+        shifted = np.any(move != 0, axis=1)
+        vectors[shifted, self.moving.start : self.moving.stop] += move[shifted]
+        return vectors
 
-    def _searched(self, draws: np.ndarray, start: int, width: int) -> tuple:
-        """Worst places (draws, regions, REPORTED), the scores there, and the least of each rule."""
-        began = self.moving.of(self.states.first)
-        vectors = self.states.first[draws].copy()
-        vectors[:, self.moving.start : self.moving.stop] = began[draws] + self.states.move[draws]
+    def _searched(self, draws: np.ndarray, start: int, width: int) -> np.ndarray:
+        """Which draws break a rule at ``width`` points of the pool; where they do joins what is known."""
+        vectors = self._vectors(np.arange(len(self.posterior))).astype(np.float32)
 
-        def one(part: tuple[np.ndarray, np.ndarray]) -> tuple:
-            some, at = part
-            found = worst_places(
+        def one(some: np.ndarray) -> tuple:
+            return worst_places(
                 self.posterior.model,
-                jnp.asarray(vectors[at]),
-                self.knowledge,
+                jnp.asarray(vectors[some]),
+                self.pool,
                 jnp.asarray(start),
                 width,
                 REPORTED,
             )
-            return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], found)
 
-        return _joined(_side_by_side(one, _blocks(len(draws))))
+        places, scores, least = _side_by_side(one, draws)
+        self._note(draws, least)
+        broken = breaks(least, -self._allowed(draws)[:, None]).any(axis=1)
+        for region, known in enumerate(self.worst):
+            found = zip(places[broken, region].ravel(), scores[broken, region].ravel(), strict=True)
+            for place, score in found:
+                known[int(place)] = min(float(score), known.get(int(place), np.inf))
+        return broken
 
-    def _join(self, places: np.ndarray, depth: np.ndarray) -> None:
-        """Places that were found (draws, regions, n) join those known; the KEPT worst stay."""
-        depth = np.broadcast_to(depth, places.shape)
-        regions = places.shape[1]
-        known = [dict(zip(p, d, strict=True)) for p, d in zip(self.places, self.depth, strict=True)]
-        for region in range(regions):
-            found = known[region]
-            for place, score in zip(places[:, region].ravel(), depth[:, region].ravel(), strict=True):
-                found[place] = min(score, found.get(place, np.inf))
-        size = min(KEPT, max(map(len, known)))
-        self.places, self.depth = np.empty((regions, size), int), np.empty((regions, size))
-        for region, found in enumerate(known):
-            worst = sorted(found, key=found.__getitem__)[:size]
-            self.places[region] = np.resize(worst, size)
-            self.depth[region] = [found[place] for place in self.places[region]]
+    def _allowed(self, draws: np.ndarray) -> np.ndarray:
+        """The score below which each draw counts as broken: half of ``inside`` once it has moved."""
+        moved = np.any(self.states.move[draws] != 0, axis=1)
+        return np.where(moved, self.inside / 2, -CHECK_TOLERANCE)
+
+    def _known(self) -> BoundKnowledge:
+        """The rules at the worst points known, at other values of what they sweep, and at others."""
+        columns, further = self.posterior.columns, {}
+        for places, sampling, points, known in zip(
+            self.pool.members, self.samplings, self.points, self.worst, strict=True
+        ):
+            worst = sorted(known, key=known.__getitem__)[:KEPT]
+            if worst:
+                more = beside(sampling, columns, points[worst], EACH - 1)
+                further[places[0]] = np.concatenate([points[worst], more])
+        return self.posterior.bind(
+            self.rules, SPREAD * KEPT * EACH, seed=self.next, edges=True, further=further
+        )
+
+    def _note(self, draws: np.ndarray, least: np.ndarray) -> None:
+        """Remember which rules were broken by draws that have not moved."""
+        there = ~np.any(self.states.move[draws] != 0, axis=1)
+        self.broken[draws] |= breaks(least, CHECK_TOLERANCE) & there[:, None]
 
 
-def _side_by_side(one: Callable, parts: Sequence) -> list:
-    """``one`` of each part. A compiled program here runs on one core: as many at a time as there are."""
+def _side_by_side(one: Callable[[np.ndarray], Any], draws: np.ndarray) -> Any:
+    """``one`` of blocks of draws. A compiled program runs on one core: as many at a time as there are."""
+
+    def kept(part: tuple[np.ndarray, np.ndarray]) -> Any:
+        some, filled = part
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], one(draws[filled]))
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(one, parts))
-
-
-def _joined(parts: Sequence) -> Any:
+        parts = list(pool.map(kept, _blocks(len(draws))))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 

@@ -270,6 +270,25 @@ def sample(
     return points[order]
 
 
+def beside(sampling: Sampling, columns: Columns, points: np.ndarray, each: int) -> np.ndarray:
+    """``each`` points of a region per given one, with its values in the columns that are not swept.
+
+    ``points`` are in the region. A column that is swept takes values spread over its range; where a box
+    sweeps every column, they are as good as new.
+    """
+    boxes, parts = sampling.region or (Sweep(),), []
+    for box in boxes:
+        here = points[in_region((Sweep(box.ranges),), columns, points)]
+        if not len(here):
+            continue
+        held = [columns.index(name) for name in swept(box, sampling, columns).held]
+        some = np.repeat(here, each, axis=0)
+        found = _sample_box(box, sampling, columns, len(some), 0, edges=False)
+        found[:, held] = some[:, held]
+        parts.append(found)
+    return np.concatenate(parts) if parts else points[:0]
+
+
 def _sample_box(
     box: Sweep, sampling: Sampling, columns: Columns, count: int, seed: int, *, edges: bool
 ) -> np.ndarray:
