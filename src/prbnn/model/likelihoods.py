@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from prbnn.errors import is_number
+from prbnn.model.standard_tails import StandardTail, normal_tail, student_tail
 from prbnn.model.tails import normal_log_mass, student_log_mass
 from prbnn.model.truncation import Truncated, checked_window
 
@@ -66,6 +67,9 @@ class Likelihood(Protocol):
     density where they are equal, summed over the outputs. A truncated likelihood has ``truncated`` (see
     `Gaussian`), ``log_interval`` and ``survival(value, response, scale)``, which is
     P(observation > value); its other methods are those of the distribution before it was truncated.
+
+    Where scatter is symmetric, ``symmetric_quantile(probability, response, scale)`` and
+    ``standard_tail()`` make quantiles of predictions fast; both must agree with `distribution`.
     """
 
     @property
@@ -276,6 +280,10 @@ class Gaussian(_Scattered):
 
         return response + scale * ndtri(probability)
 
+    def standard_tail(self) -> StandardTail:
+        """The distribution of (target - response) / scale, for compiled code."""
+        return normal_tail()
+
 
 @dataclass(frozen=True, repr=False)
 class StudentT(_Scattered):
@@ -329,3 +337,7 @@ class StudentT(_Scattered):
         from scipy.special import stdtrit
 
         return response + scale * stdtrit(self.freedom, probability)
+
+    def standard_tail(self) -> StandardTail | None:
+        """The distribution of (target - response) / scale, for compiled code, if that has it."""
+        return student_tail(float(self.freedom))

@@ -22,11 +22,11 @@ from prbnn.posterior.chunks import CHUNK_ROWS, DrawnModel
 from prbnn.posterior.prediction import (
     Prediction,
     log_densities,
-    mixture_quantiles,
     network_inputs,
     overflow_error,
     values_of,
 )
+from prbnn.posterior.quantiles import mixture_quantiles
 from prbnn.rules.base import Rule
 from prbnn.rules.regions import sample
 from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
@@ -136,11 +136,9 @@ class Posterior:
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantile levels must be between 0 and 1, got {levels}")
         parts = [
-            (
-                mixture_quantiles(self.recorded, mean, scale, wanted)
-                if noise
-                else np.quantile(mean, wanted, axis=0)
-            )[:, :keep]
+            mixture_quantiles(self.recorded, mean[:, :keep], scale[:, :keep], wanted)
+            if noise
+            else np.quantile(mean, wanted, axis=0)[:, :keep]
             for mean, scale, keep in self.blocks(x)
         ]
         return self.scaling.restore(np.concatenate(parts, axis=1))

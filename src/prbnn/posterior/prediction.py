@@ -1,10 +1,9 @@
-"""Predicting with draws: values, densities and quantiles, and inputs that cannot be predicted at."""
+"""Predicting with draws: values and densities, and inputs that cannot be predicted at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,13 +16,10 @@ from prbnn.data.columns import Columns
 from prbnn.data.scaling import Scaling
 from prbnn.errors import DataError
 from prbnn.model.observation import log_observation
-from prbnn.model.truncation import Recorded
 from prbnn.posterior.chunks import CHUNK_DRAWS, CHUNK_ROWS, DrawnModel, by_draw, padded
 
 # inputs in network units: their squares, and sums of some with large weights, still fit into float32
 LARGEST_INPUT = 1e18
-# halvings of the interval in which a quantile is searched
-BISECTIONS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,34 +106,6 @@ def _densities(model: DrawnModel, draws: Array, x: Array, ends: Array, cut: bool
         return jax.vmap(density)(x, y, upper)
 
     return jax.vmap(one)(draws)
-
-
-def mixture_quantiles(
-    likelihood: Any, mean: np.ndarray, scale: np.ndarray, levels: np.ndarray
-) -> np.ndarray:
-    """Quantiles (levels, rows, outputs) of the mixture of all draws, by bisection of its distribution.
-
-    ``likelihood`` is one, or what is `recorded` of one; ``mean`` and ``scale`` are (draws, rows,
-    outputs), in network units.
-    """
-    shape = (len(levels), *mean.shape[1:])
-    if isinstance(likelihood, Recorded):
-        ends = likelihood.bracket(levels.min(), levels.max(), mean, scale)
-    else:
-        # no distribution has more than 1/k^2 beyond k standard deviations (Chebyshev)
-        rarest = min(levels.min(), 1 - levels.max())
-        reach = max(9.0, rarest**-0.5) * likelihood.deviation(mean, scale)
-        ends = np.min(mean - reach, axis=0), np.max(mean + reach, axis=0)
-    low, high = (np.broadcast_to(end, shape) for end in ends)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        probability = np.stack(
-            [np.mean(likelihood.distribution(value, mean, scale), axis=0) for value in middle]
-        )
-        below = probability < levels[:, None, None]
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    middle = (low + high) / 2
-    return middle if likelihood.scales_targets else np.round(middle) + 0.0
 
 
 def network_inputs(x: np.ndarray, columns: Columns, scaling: Scaling) -> np.ndarray:
