@@ -120,7 +120,7 @@ def fit(
         int | None,
         typer.Option(min=1, help="Number of training steps; the engine's default if left out."),
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Number of functions to store.")] = 1000,
+    draws: Annotated[int, typer.Option(min=1, help="Number of functions to store.")] = 500,
     held_out: Annotated[
         float,
         typer.Option(

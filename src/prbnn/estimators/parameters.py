@@ -16,13 +16,15 @@ from prbnn.inference import ENGINES
 Kind = TypeVar("Kind", bound=type)
 
 PARAMETERS = {
-    "network": "declaration such as `MLP`, or a factory (key, inputs, outputs); MLP() if None",
+    "network": "declaration such as `MLP`, or a factory (key, inputs, outputs); a smooth one, "
+    'MLP((100,), "gelu"), if None',
     "knowledge": "list of rules, in the units and column names of the data",
-    "inference": ", ".join(f'"{name}"' for name in ENGINES) + ", or an engine with its options",
+    "inference": ", ".join(f'"{name}"' for name in ENGINES) + ", or an engine with its options; "
+    '"bbb" mixes four posteriors from different starts, BayesByBackprop() is one',
     "noise": '"learned", "by input", or a standard deviation in the units of the target',
     "likelihood": "distribution of the observations around the prediction, such as `StudentT()` for "
     "data with outliers or `Poisson()` for counts; Gaussian(noise) if None",
-    "prior": "prior over weights; Normal(0, 1) if None",
+    "prior": "prior over weights; LayerNormal(2.0) if None",
     "tempering": 'weight of the KL term; "auto" chooses it by the score on held-out rows',
     "scaling": '"minmax", "standard" or "none"',
     "steps": "number of training steps; the default of the engine if None",

@@ -58,7 +58,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         batch_size: int | None = None,
         points: int = 64,
         rejection: float | None = None,
-        draws: int = 1000,
+        draws: int = 500,
         prove: bool | float = False,
         enforce: Enforce = "auto",
         categories: Sequence[str] = (),

@@ -8,15 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from prbnn.assessment.knowledge_report import KnowledgeReport, knowledge_report, meets
-from prbnn.fitting.obeying import obeying
+from prbnn.fitting.obeying import obeying, projects
 from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.model.construction.built import built_in
+from prbnn.posterior.checks import check_points
 from prbnn.posterior.draws import Check, Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.strengths import Kind
 
 LEAST_ACCEPTANCE = 0.02
+# where draws are moved, the raw ones are checked at 1 / RAW_FEWER of the points
+RAW_FEWER = 4
 # factor by which more draws are evaluated than the acceptance says are needed
 SPARE = 1.2
 
@@ -47,9 +50,14 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         if rule.strength.kind == Kind.HARD and rule.label not in met
     ]
     hard = [solution.rules[place] for place in places]
-    check = raw.check(solution.rules)
+    moving = solution.proof is None and projects(solution)
+    # draws that are moved are searched for points where they break a rule: no need to do it twice
+    few = check_points(raw.columns) // RAW_FEWER if moving else None
+    check = raw.check(
+        solution.rules, raw.bind(solution.rules, few) if moving and solution.rules else None
+    )
     if solution.proof is None:
-        found = obeying(solution, raw, hard, check.of(places))
+        found = obeying(solution, raw, hard, None if moving else check.of(places))
         acceptance, moves = found.acceptance, found.moves
         clashes = _clashes(hard, raw) if moves is not None and not acceptance else None
         posterior, result = (
@@ -60,6 +68,14 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     else:
         acceptance, moves = solution.proof.acceptance, None
         posterior, result = _proved(solution, solution.proof, wanted)
+    stored = check
+    if len(posterior) != len(raw) or hard:
+        stored = posterior.check(solution.rules)
+    if moving and acceptance:
+        # the dense check has the last word
+        kept = stored.of(places).obeys()
+        posterior, stored = posterior.take(kept), stored.among(kept)
+        acceptance *= float(np.mean(kept))
     result = result or _missed_when_checked(solution, check)
     if solution.result.status == "interrupted" and result is not None:
         # the interruption explains what was missed
@@ -71,7 +87,7 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         solution,
         check,
         posterior,
-        check if len(posterior) == len(raw) and not hard else posterior.check(solution.rules),
+        stored,
         acceptance,
         result,
         moves=moves or (),

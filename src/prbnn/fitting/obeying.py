@@ -15,21 +15,21 @@ from prbnn.posterior.draws import Posterior
 from prbnn.posterior.projection import Projected
 from prbnn.rules.base import Rule
 
-# dense checks after projection; draws that one finds broken are moved again, after the last rejected
-ROUNDS = 3
-# seeds of the points of one round and of the next: those between are used by a round's passes
-APART = 100
-
 
 class Obeying(NamedTuple):
     """Draws that obey, the fraction of the raw draws that they are, and how far they were moved.
 
-    `moves` has one entry per rule, of the first projection, and is None where draws are not moved.
+    `moves` has one entry per rule, and is None where draws are not moved.
     """
 
     posterior: Posterior
     acceptance: float
     moves: list[Moves] | None = None
+
+
+def projects(solution: Solution) -> bool:
+    """Whether draws of a fit that break a hard rule are moved."""
+    return isinstance(solution.fitted, FittedTask) and solution.fitted.task.projects
 
 
 def obeying(
@@ -40,7 +40,7 @@ def obeying(
     ``checked`` is what `Posterior.check` found of these rules, where that is known.
     """
     fitted = solution.fitted
-    if not rules or not len(raw) or not (isinstance(fitted, FittedTask) and fitted.task.projects):
+    if not (rules and len(raw) and isinstance(fitted, FittedTask) and projects(solution)):
         return Obeying(*raw.condition(rules, checked=checked))
     task = fitted.task
     precision = task.tempering / np.asarray(task.problem.prior_sd, float) ** 2
@@ -48,23 +48,8 @@ def obeying(
     weight = task.weight if np.any(np.asarray(task.data.weight)) else 0 * task.weight
     project = projection.project if raw.columns.layout is None else readout.project
     found = project(raw, rules, precision, weight=weight)
-    obeys = found.obeys.copy()
-    posterior = found.posterior
-    for number in range(ROUNDS):
-        kept = np.flatnonzero(obeys)
-        broken = kept[~posterior.take(kept).check(rules).obeys()]
-        obeys[broken] = False
-        if not len(broken) or number == ROUNDS - 1:
-            break
-        again = project(
-            posterior.take(broken), rules, precision, weight=weight, seed=1 + APART * (number + 1)
-        )
-        draws = np.array(posterior.draws)
-        draws[broken] = again.posterior.draws
-        posterior = raw.with_draws(draws)
-        obeys[broken] = again.obeys
-    moves = _moves(found, rules)
-    return Obeying(posterior.take(obeys), float(np.mean(obeys)), moves)
+    kept = found.posterior.take(found.obeys)
+    return Obeying(kept, float(np.mean(found.obeys)), _moves(found, rules))
 
 
 def _moves(found: Projected, rules: Sequence[Rule]) -> list[Moves]:

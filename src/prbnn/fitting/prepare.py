@@ -39,9 +39,11 @@ from prbnn.system.process import computing
 Enforce = Literal["auto", "pressure", "projection", "construction"]
 # what "pressure" was called before
 FORMER = "training"
-# where "auto" moves draws, the fraction of functions that may break a hard rule before: pressure leads
-# them to where the rules are, which matters far from the data, and leaves their width
+# where "auto" moves draws of rules beyond the data, the fraction of functions that may break a hard rule
+# before: pressure leads them to where the rules are and leaves their width. Among the data nothing needs
+# to be led, and a region counts as among them while it is beyond their range by no more than AMONG of it
 LED = 0.9
+AMONG = 0.05
 
 # points in the pool of a region over one input, and over several
 POOL_POINTS = 1024
@@ -127,7 +129,7 @@ def prepare(
     )
     projects = _projects(enforce, known, engine, model.network, layout)
     rules = [rule for rule in known if rule.label not in built_in(model.network)]
-    if enforce == "projection":
+    if projects and (enforce == "projection" or not _beyond(rules, table.columns)):
         moved = [rule for rule in rules if rule.strength.kind == Kind.HARD]
         # bound after training, but their mistakes are said before
         bind_all(moved, table.columns, scale, LEAST_POINTS)
@@ -193,6 +195,18 @@ def _projects(
         isinstance(network, Layers) and network.activation != "relu" and len(network.layers) > 1
     )
     return hard and smooth and engine.endless and layout is None
+
+
+def _beyond(rules: Sequence[Rule], columns: Columns) -> bool:
+    """Whether the region of a hard rule reaches beyond the range of the data."""
+    for rule in rules:
+        boxes = rule.sampling(columns).region if rule.strength.kind == Kind.HARD else ()
+        for column, low, high in (end for box in boxes for end in box.ranges):
+            first, last = columns.span(column)
+            give = AMONG * (last - first)
+            if low < first - give or high > last + give:
+                return True
+    return False
 
 
 def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:

@@ -24,7 +24,7 @@ from prbnn.inference.engine import Engine
 from prbnn.system.process import computing
 
 # tables with more than MANY_ROWS rows are trained on batches of BATCH_ROWS
-MANY_ROWS = 4096
+MANY_ROWS = 2048
 BATCH_ROWS = 1024
 
 # (step, what was found) after each chunk of steps

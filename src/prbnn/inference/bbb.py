@@ -143,8 +143,9 @@ class BayesByBackprop(Engine):
         return Draws(mean[member] + jnp.exp(log_sd[member]) * noise, own[member])
 
     def hasty(self, factor: float, fastest: float) -> BayesByBackprop:
-        """The same at a higher rate."""
-        return replace(self, learning_rate=hasty_rate(self.learning_rate, factor, fastest))
+        """One member at a higher rate."""
+        rate = hasty_rate(self.learning_rate, factor, fastest)
+        return replace(self, learning_rate=rate, members=1)
 
     def moments(self, problem: Problem, state: State) -> tuple[Array, Array]:
         """Mean and standard deviation of every weight."""

@@ -55,6 +55,10 @@ class Check:
         """The same for the rules at these places."""
         return Check(*(part[:, places] for part in (self.worst, self.f, self.score, self.points)))
 
+    def among(self, draws: np.ndarray) -> Check:
+        """The same for some of the draws, chosen by a mask or by positions."""
+        return Check(*(part[draws] for part in (self.worst, self.f, self.score, self.points)))
+
     def broken(self, tolerance: float = CHECK_TOLERANCE) -> np.ndarray:
         """(draws, rules): whether a draw breaks a rule somewhere by more than ``tolerance``."""
         return breaks(self.worst, tolerance)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -46,7 +48,14 @@ def padded(table: np.ndarray, size: int) -> Iterator[tuple[Array, int]]:
 
 
 def by_draw(compiled: Callable[[Array], Array], vectors: np.ndarray) -> np.ndarray:
-    """What ``compiled`` gives for every draw, called with CHUNK_DRAWS vectors at a time."""
-    return np.concatenate(
-        [np.asarray(compiled(draws))[:keep] for draws, keep in padded(vectors, CHUNK_DRAWS)]
-    )
+    """What ``compiled`` gives for every draw, called with CHUNK_DRAWS vectors at a time.
+
+    Its program runs on one core: there are as many calls at a time as cores.
+    """
+
+    def one(part: tuple[Array, int]) -> np.ndarray:
+        draws, keep = part
+        return np.asarray(compiled(draws))[:keep]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(one, padded(vectors, CHUNK_DRAWS))))

@@ -213,7 +213,7 @@ class Posterior:
         """The rules on a dense set of points, without safety margins, for checking draws.
 
         With ``edges``, 1/4 of the points are at an end of the ranges that are swept. ``further`` points
-        by position of a rule take the places of others, up to half of them.
+        by position of a rule take the places of others, all of them if there are enough.
         """
         if points is None:
             points = checks.check_points(self.columns)
@@ -228,6 +228,7 @@ class Posterior:
             exact=exact,
             edges=edges,
             further=further,
+            most=1.0,
         )
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:

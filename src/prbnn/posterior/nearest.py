@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from threadpoolctl import threadpool_limits
 
 from prbnn.model.weights import named_leaves
 from prbnn.posterior.chunks import DrawnModel
@@ -137,6 +138,14 @@ def inverse_of(
     ``sensitivity`` is (draws, rows, moving), ``weight`` (draws, rows) the inverse variance of each row,
     ``precision`` (moving,) that of the weights. The smaller of two matrices is factored (Woodbury).
     """
+    # matrices this small take longer on several threads, which wait for each other
+    with threadpool_limits(1):
+        return _inverse_of(sensitivity, weight, precision)
+
+
+def _inverse_of(
+    sensitivity: np.ndarray, weight: np.ndarray, precision: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
     draws, rows, moving = sensitivity.shape
     scaled = (sensitivity * np.sqrt(weight)[:, :, None]).astype(np.float64)
     if moving <= rows:
@@ -154,21 +163,21 @@ def moved(
     knowledge: BoundKnowledge,
     draws: Moving,
     moving: Span,
-    inside: Array,
-    allowed: Float[Array, " draws"],
+    inside: Float[Array, "draws rules"],
+    allowed: Float[Array, "draws rules"],
 ) -> tuple[Moving, Float[Array, "draws rules"], Float[Array, " draws"]]:
     """Draws after they were moved, the least score of each rule before, and of all rules after.
 
-    A draw stays where it is while no score is below its entry of ``allowed``; where one is, scores must
-    be ``inside``.
+    A draw stays where it is while no rule's score is below ``allowed``; where one is, scores must be
+    ``inside``.
     """
 
-    def one(part: tuple[Moving, Array]) -> tuple[Moving, Array, Array]:
-        draw, allowed = part
+    def one(part: tuple[Moving, Array, Array]) -> tuple[Moving, Array, Array]:
+        draw, inside, allowed = part
         return _moved(model, knowledge, draw, moving, inside, allowed)
 
     # one draw at a time: the hidden layers of several at all points would not fit into a cache
-    return jax.lax.map(one, (draws, allowed))
+    return jax.lax.map(one, (draws, inside, allowed))
 
 
 def _moved(
@@ -176,8 +185,8 @@ def _moved(
     knowledge: BoundKnowledge,
     draw: Moving,
     moving: Span,
-    inside: Array,
-    allowed: Array,
+    inside: Float[Array, " rules"],
+    allowed: Float[Array, " rules"],
 ) -> tuple[Moving, Array, Array]:
     """The same of one draw."""
     began = moving.of(draw.first)
@@ -190,12 +199,19 @@ def _moved(
         rows = [jnp.moveaxis(trainable(block.score), 1, 0) for block in found]
         return jnp.concatenate([row.reshape(row.shape[0], -1) for row in rows], axis=1)
 
+    def by_score(found: list[Scored], of_rules: Array) -> Float[Array, " scores"]:
+        """Numbers of rules, one per score."""
+        each = [
+            jnp.repeat(of_rules[np.array(block.places)], block.score.shape[2]) for block in found
+        ]
+        return jnp.concatenate(each)
+
     def at(move: Array, place: Array) -> Array:
         """One score at one point: ``place`` counts all scores of all points."""
         return by_point(scored(move, place // count, 1))[0, place % count]
 
     def broken(number: Array, now: Array, most: int) -> Array:
-        return (number < most) & (jnp.min(now) < allowed)
+        return (number < most) & (jnp.min(now - least) < 0)
 
     def linearised(state: tuple) -> tuple:
         number, first, cuts, _ = state
@@ -203,10 +219,10 @@ def _moved(
 
         def again(state: tuple) -> tuple:
             number, move, cuts, now = state
-            worst = _worst(now)
+            worst = _worst(now - most)
             slope = jax.vmap(lambda place: jax.grad(at)(first, place))(worst)
             slope = jnp.where(jnp.isfinite(slope), slope, 0.0)
-            cuts = _joined(cuts, move, now.ravel()[worst], slope, inside)
+            cuts = _joined(cuts, move, now.ravel()[worst], slope, most[worst % count])
             through = draw.inverse.times(cuts.slope)
             multiplier = _multipliers(through @ cuts.slope.T, cuts.short, cuts.multiplier)
             cuts, after = cuts._replace(multiplier=multiplier), through.T @ multiplier
@@ -220,13 +236,13 @@ def _moved(
 
     before = scored(draw.move)
     now = by_point(before)
-    count = now.shape[1]
+    least, most, count = by_score(before, allowed), by_score(before, inside), now.shape[1]
     state = (jnp.asarray(0), draw.move, draw.cuts, now)
     _, move, cuts, now = jax.lax.while_loop(
         lambda state: broken(state[0], state[3], LINEARISED), linearised, state
     )
-    least = each_rule(before, lambda _, score, __: lowest(score))
-    return draw._replace(move=move, cuts=cuts), least, jnp.min(now)
+    first = each_rule(before, lambda _, score, __: lowest(score))
+    return draw._replace(move=move, cuts=cuts), first, jnp.min(now)
 
 
 def _worst(now: Float[Array, "points scores"]) -> Int[Array, " fresh"]:

@@ -42,18 +42,21 @@ SCOUTS = 16
 SCOUTING = 4
 SCOUTED = 1 / 4
 REPORTED = 4
-# points that are kept of those reported, at how many values of the columns that a rule sweeps each is
-# evaluated, and by how many times as many further points they are joined
+# points that are kept of those reported, and at how many values of the columns that a rule sweeps each is
+# evaluated
 KEPT = 64
 EACH = 16
-SPREAD = 2
 # searches of all draws, and the points of each, as a fraction of the pool
 SEARCHES = 6
 SEARCHED = 1 / 16
-# how far inside its limit a score must be where a draw is moved, in the rule's unit: over several inputs
-# no points are dense, and a function that touches its limit at some crosses it between them
+# how far inside its limit a score must be where a draw is moved, in the unit of the rule. Over several
+# inputs no points are dense, and a function that touches its limit at some crosses it between them:
+# slopes and differences by more than values. It grows by GROWTH, up to MOST times as much, where a search
+# finds a draw that has moved broken again
 INSIDE = 0.5 * CHECK_TOLERANCE
-SURFACE_INSIDE = 2e-2
+SURFACE_INSIDE = 1e-2
+SURFACE_INSIDE_VALUES = 1e-3
+GROWTH, MOST = 1.5, 3.0
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
 
@@ -102,10 +105,11 @@ def project(
         left = everyone
         for _ in range(SEARCHES):
             mover.move(left)
-            left = left[mover.search(left)]
+            close, broken = mover.search(left)
+            obeys[left] = ~broken
+            left = left[close]
             if not len(left):
                 break
-        obeys[np.setdiff1d(everyone, left)] = True
         # points that were found late are new to the draws that were done before
         done = np.flatnonzero(obeys)
         obeys[done] = ~mover.move(done)
@@ -116,7 +120,9 @@ class _Mover:
     """Draws on their way, and the points of each region where draws were found broken worst.
 
     `states` are the draws; `worst` has a dictionary per region, from places of its pool to the lowest
-    score there; `broken` (draws, rules) is whether a draw was found breaking a rule where it began.
+    score there; `broken` (draws, rules) is whether a draw was found breaking a rule where it began;
+    `inside` is the score of each rule where a draw is moved, and `growth` how many times as much each
+    draw needs.
     """
 
     def __init__(
@@ -130,9 +136,12 @@ class _Mover:
         columns = posterior.columns
         surface = len(columns.inputs) > 1 and columns.layout is None
         self.posterior, self.rules, self.moving, self.states = posterior, rules, moving, states
-        self.inside = SURFACE_INSIDE if surface else INSIDE
+        self.growth = np.ones(len(posterior))
         pool = SURFACE_POOL if surface else POOL
         self.pool = posterior.bind(rules, pool, seed=seed, edges=True)
+        values = np.array([self.pool.rule(place).of_values for place in range(len(rules))])
+        several = np.where(values, SURFACE_INSIDE_VALUES, SURFACE_INSIDE)
+        self.inside = several if surface else np.full(len(rules), INSIDE)
         self.samplings = [
             rules[places[0]].sampling(columns).shared(columns) for places in self.pool.members
         ]
@@ -149,13 +158,14 @@ class _Mover:
         """Search a large part of the pool and move ``draws``, in turn; whether one of them obeys."""
         failed = np.zeros(len(draws), bool)
         for _ in range(SCOUTING):
-            if not self._searched(draws, 0, int(self.pool.pool * SCOUTED)).any():
+            close, _ = self._searched(draws, 0, int(self.pool.pool * SCOUTED))
+            if not close.any():
                 return True
             failed = self.move(draws)
         return not failed.all()
 
-    def search(self, draws: np.ndarray) -> np.ndarray:
-        """Search ``draws`` at the next points of the pool; which of them break a rule there."""
+    def search(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Search ``draws`` at the next points of the pool; see `_searched`."""
         width = max(REPORTED, int(self.pool.pool * SEARCHED))
         start, self.next = self.next, (self.next + width) % (self.pool.pool - width + 1)
         return self._searched(draws, start, width)
@@ -172,7 +182,7 @@ class _Mover:
                 knowledge,
                 jax.tree.map(jnp.asarray, _taken(self.states, some)),
                 self.moving,
-                jnp.asarray(self.inside),
+                jnp.asarray(self._inside(some), float),
                 jnp.asarray(self._allowed(some), float),
             )
 
@@ -194,8 +204,11 @@ class _Mover:
         vectors[shifted, self.moving.start : self.moving.stop] += move[shifted]
         return vectors
 
-    def _searched(self, draws: np.ndarray, start: int, width: int) -> np.ndarray:
-        """Which draws break a rule at ``width`` points of the pool; where they do joins what is known."""
+    def _searched(self, draws: np.ndarray, start: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which draws must be moved for ``width`` points of the pool, and which of them break a rule.
+
+        Those points join what is known.
+        """
         vectors = self._vectors(np.arange(len(self.posterior))).astype(np.float32)
 
         def one(some: np.ndarray) -> tuple:
@@ -210,17 +223,23 @@ class _Mover:
 
         places, scores, least = _side_by_side(one, draws)
         self._note(draws, least)
-        broken = breaks(least, -self._allowed(draws)[:, None]).any(axis=1)
+        close = breaks(least, -self._allowed(draws)).any(axis=1)
+        again = draws[close & np.any(self.states.move[draws] != 0, axis=1)]
+        self.growth[again] = np.minimum(GROWTH * self.growth[again], MOST)
         for region, known in enumerate(self.worst):
-            found = zip(places[broken, region].ravel(), scores[broken, region].ravel(), strict=True)
+            found = zip(places[close, region].ravel(), scores[close, region].ravel(), strict=True)
             for place, score in found:
                 known[int(place)] = min(float(score), known.get(int(place), np.inf))
-        return broken
+        return close, breaks(least, CHECK_TOLERANCE).any(axis=1)
+
+    def _inside(self, draws: np.ndarray) -> np.ndarray:
+        """(draws, rules): the score that each must have where it is moved."""
+        return self.growth[draws][:, None] * self.inside
 
     def _allowed(self, draws: np.ndarray) -> np.ndarray:
-        """The score below which each draw counts as broken: half of ``inside`` once it has moved."""
+        """(draws, rules): the score below which it is moved: half of `_inside` once it has been."""
         moved = np.any(self.states.move[draws] != 0, axis=1)
-        return np.where(moved, self.inside / 2, -CHECK_TOLERANCE)
+        return np.where(moved[:, None], self._inside(draws) / 2, -CHECK_TOLERANCE)
 
     def _known(self) -> BoundKnowledge:
         """The rules at the worst points known, at other values of what they sweep, and at others."""
@@ -233,7 +252,7 @@ class _Mover:
                 more = beside(sampling, columns, points[worst], EACH - 1)
                 further[places[0]] = np.concatenate([points[worst], more])
         return self.posterior.bind(
-            self.rules, SPREAD * KEPT * EACH, seed=self.next, edges=True, further=further
+            self.rules, KEPT * EACH, seed=self.next, edges=True, further=further
         )
 
     def _note(self, draws: np.ndarray, least: np.ndarray) -> None:

@@ -35,7 +35,7 @@ class RunPlan:
     engine: str = "bbb"
     noise: str = "learned"
     steps: int | None = None
-    draws: int = 1000
+    draws: int = 500
     held_out: float = 0.2
     plain: bool = True
     prove: bool = False

@@ -20,7 +20,7 @@ from prbnn.data.censoring import Intervals
 from prbnn.data.encoding import Encoding
 from prbnn.errors import CollapseWarning, DataError
 from prbnn.estimators.classifier import PRBNNClassifier
-from prbnn.estimators.estimator import content_of
+from prbnn.estimators.estimator import NETWORK, content_of
 from prbnn.estimators.loading import restore
 from prbnn.estimators.regressor import PRBNNRegressor
 from prbnn.model.likelihoods import Gaussian
@@ -201,7 +201,7 @@ def _estimator(
     prepared: Prepared, rules: tuple, tempering: float | Literal["auto"], verbose: bool | None
 ) -> Any:
     plan = prepared.plan
-    network = None if plan.hidden is None else MLP(plan.hidden)
+    network = None if plan.hidden is None else MLP(plan.hidden, NETWORK.activation)
     options: dict[str, Any] = {
         "inference": plan.engine,
         "tempering": tempering,

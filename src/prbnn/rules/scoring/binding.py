@@ -211,14 +211,16 @@ def bind_all(
     further: Mapping[int, np.ndarray] | None = None,
     exact: frozenset[str] = frozenset(),
     edges: bool = False,
+    most: float = 0.5,
 ) -> BoundKnowledge:
     """Bind every rule at ``count`` points of its region (fewer where regions are many).
 
     Errors name the rule.
     ``margins=False`` leaves the safety margins out, for checking what the rules themselves say.
     ``further`` are points (user's units) by position of a rule that take the places of others in its
-    pool, spread over it, so that every block of the pool has some of them. ``exact`` are the names of
-    rules that hold without a tolerance, by construction: their limits may be arbitrarily close together.
+    pool, spread over it, so that every block of the pool has some of them, and are no more than the
+    fraction ``most`` of it. ``exact`` are the names of rules that hold without a tolerance, by
+    construction: their limits may be arbitrarily close together.
     ``edges`` is that of `prbnn.rules.regions.sample`.
     """
     computing()
@@ -235,7 +237,8 @@ def bind_all(
         joining = [further[place] for place in places if further and place in further]
         if joining:
             # as often in a block of a large pool as in one of a small pool
-            found = np.tile(np.concatenate(joining), (max(1, count // DENSE), 1))[: count // 2]
+            found = np.tile(np.concatenate(joining), (max(1, count // DENSE), 1))
+            found = found[: int(count * most)]
             points[(np.arange(len(found)) * count) // len(found)] = found
         bound = [rules[place].bind(columns, scaling, points) for place in places]
         for place, one in zip(places, bound, strict=True):
