@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from prbnn import AtLeast, AtMost, BayesByBackprop, Gaussian, Increasing
+from prbnn import MLP, AtLeast, AtMost, BayesByBackprop, Gaussian, Increasing, Normal
 from prbnn.assessment import metrics
 from prbnn.rules.base import Rule
 
@@ -149,9 +149,14 @@ def violation(functions: np.ndarray) -> list[float]:
 
 
 def as_in_the_paper() -> dict[str, Any]:
-    """The authors' settings: raw units, KL weight 1/5, their learning rate and initial sd."""
-    engine = BayesByBackprop(draws=5, learning_rate=0.005, initial_sd=0.02)
-    return {"scaling": "none", "tempering": 0.2, "inference": engine}
+    """The authors' settings: network, prior, raw units, KL weight 1/5, learning rate and initial sd."""
+    return {
+        "network": MLP((100,), "relu"),
+        "prior": Normal(),
+        "scaling": "none",
+        "tempering": 0.2,
+        "inference": BayesByBackprop(draws=5, learning_rate=0.005, initial_sd=0.02),
+    }
 
 
 def likelihood(method: str) -> Gaussian:

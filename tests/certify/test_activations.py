@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prbnn.certify.enclosures.activations import ROUNDING, line, range_of, relu_below
-from prbnn.model.activations import ACTIVATIONS
+from prbnn.model.nonlinearities import ACTIVATIONS
 
 CASES = [
     (name, order) for name in ACTIVATIONS for order in (0, 1, 2) if (name, order) != ("relu", 2)

@@ -134,8 +134,8 @@ def test_a_saved_model_obeys_again(model: PRBNNRegressor, tmp_path: Path) -> Non
 
 def test_conventions_of_scikit_learn(model: PRBNNRegressor) -> None:
     assert clone(model).enforce == "construction"
-    assert PRBNNRegressor().enforce == PRBNNClassifier().enforce == "auto"
-    assert "enforce" not in PRBNNSequenceRegressor().get_params()
+    for kind in (PRBNNRegressor, PRBNNClassifier, PRBNNSequenceRegressor):
+        assert kind().enforce == "auto"
     with pytest.raises(ValueError, match="enforce must be one of 'auto', 'pressure'"):
         PRBNNRegressor(enforce="build").fit(X, Y)
 

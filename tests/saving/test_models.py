@@ -367,7 +367,7 @@ def test_sequences_keep_their_layout_and_read_columns_by_name(tmp_path):
 
 
 def test_a_thousand_draws_take_little_more_than_their_weights(tmp_path):
-    model = PRBNNRegressor(tempering=0.2, steps=20, random_state=0).fit(X, Y)
+    model = PRBNNRegressor(tempering=0.2, steps=20, draws=1000, random_state=0).fit(X, Y)
     model.save(tmp_path / "model.prbnn")
     weights = 1000 * 301 * 4
     assert len(model.posterior_) == 1000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from prbnn.certify.enclosures.network_bounds import boxes_of
 from prbnn.certify.search import search
 from prbnn.errors import KnowledgeError
 from prbnn.model.networks import Dense, Layers
+from prbnn.system.process import side_by_side
 
 # steps of the descent, and how much shorter each is than the one before
 STEPS = 20
@@ -160,8 +160,7 @@ class LinearProperty:
         used = other[-1] + 2 if len(other) else 1
         index = np.minimum(np.arange(-(-used // BLOCK) * BLOCK), used - 1).reshape(-1, BLOCK)
         # products this small run on one core each
-        with ThreadPoolExecutor(CORES) as cores:
-            found = list(cores.map(lambda part: self._block(low[part], high[part]), index))
+        found = side_by_side(lambda part: self._block(low[part], high[part]), list(index))
         back = np.minimum(np.arange(len(low)), used - 1)
         return tuple(np.concatenate(parts)[back][None] for parts in zip(*found, strict=True))
 

@@ -23,7 +23,7 @@ from prbnn.saving.saved_model import SavedModel
 @documented(
     parameters={
         "knowledge": "list of rules on probabilities, in the units and column names of the data",
-        "scaling": 'of the inputs: "minmax", "standard" or "none"',
+        "scaling": 'of the inputs: "standard", "minmax" or "none"',
     },
     attributes={"classes_": "the labels, sorted; columns of probabilities are in this order"},
 )

@@ -45,11 +45,11 @@ from prbnn.system.disk import write_whole
 # network jump and no set of points is dense for them; a prior under which outputs keep their scale at any
 # width; and posteriors from several starts, mixed
 NETWORK = MLP((100,), "gelu")
-PRIOR = LayerNormal(2.0)
+PRIOR = LayerNormal()
 MIXED = BayesByBackprop(draws=2, members=4)
 
-# raw draws of a fit that stores fewer: rules are judged by them
-LEAST_DRAWS = 200
+# raw draws, by which rules are judged, where each of them costs much and fewer are stored
+FEW_DRAWS = 200
 
 
 class Estimator(BaseEstimator):
@@ -66,7 +66,7 @@ class Estimator(BaseEstimator):
         inference: str | Engine | None = "bbb",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
-        scaling: ScalingKind = "minmax",
+        scaling: ScalingKind = "standard",
         steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,
@@ -106,6 +106,14 @@ class Estimator(BaseEstimator):
     def _budget(self, rows: int) -> int | None:
         """Number of training steps for ``rows`` rows; None is the default of the engine."""
         return self.steps
+
+    def _raw_draws(self, task: Task) -> int | None:
+        """How many raw draws are judged; None is the default. Moving a draw costs most.
+
+        Sequences cost more to check than rows, and their networks more memory.
+        """
+        dear = task.projects or task.columns.layout is not None
+        return max(FEW_DRAWS, self.draws) if dear and task.engine.endless else None
 
     def _learn(
         self,
@@ -167,7 +175,7 @@ class Estimator(BaseEstimator):
                 task,
                 self._budget(len(task.columns.rows)),
                 batch_size=self.batch_size,
-                draws=max(LEAST_DRAWS, self.draws) if task.engine.endless else None,
+                draws=self._raw_draws(task),
                 progress=report.update,
                 seed=seed,
             )

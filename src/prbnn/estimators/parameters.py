@@ -24,9 +24,9 @@ PARAMETERS = {
     "noise": '"learned", "by input", or a standard deviation in the units of the target',
     "likelihood": "distribution of the observations around the prediction, such as `StudentT()` for "
     "data with outliers or `Poisson()` for counts; Gaussian(noise) if None",
-    "prior": "prior over weights; LayerNormal(2.0) if None",
+    "prior": "prior over weights; LayerNormal() if None",
     "tempering": 'weight of the KL term; "auto" chooses it by the score on held-out rows',
-    "scaling": '"minmax", "standard" or "none"',
+    "scaling": '"standard", "minmax" or "none"',
     "steps": "number of training steps; the default of the engine if None",
     "batch_size": "rows per step; None uses all rows, or 1,024 where there are more than 4,096",
     "points": "number of points of its region at which a rule is evaluated per step",

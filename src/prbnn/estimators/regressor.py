@@ -38,7 +38,8 @@ class PRBNNRegressor(RegressorMixin, Estimator):
     >>> import numpy as np
     >>> from prbnn import AtLeast, MLP, PRBNNRegressor
     >>> x = np.linspace(0, 1, 20)[:, None]
-    >>> model = PRBNNRegressor(MLP((8,)), [AtLeast(0)], tempering=0.2, draws=50, random_state=0)
+    >>> rules, options = [AtLeast(0)], dict(tempering=0.2, draws=50, random_state=0)
+    >>> model = PRBNNRegressor(MLP((8,)), rules, noise=0.1, **options)
     >>> model.fit(x, x.ravel()).predict(x).shape
     (20,)
     """
@@ -53,7 +54,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         likelihood: Likelihood | None = None,
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
-        scaling: ScalingKind = "minmax",
+        scaling: ScalingKind = "standard",
         steps: int | None = None,
         batch_size: int | None = None,
         points: int = 64,

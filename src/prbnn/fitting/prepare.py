@@ -39,11 +39,10 @@ from prbnn.system.process import computing
 Enforce = Literal["auto", "pressure", "projection", "construction"]
 # what "pressure" was called before
 FORMER = "training"
-# where "auto" moves draws of rules beyond the data, the fraction of functions that may break a hard rule
-# before: pressure leads them to where the rules are and leaves their width. Among the data nothing needs
-# to be led, and a region counts as among them while it is beyond their range by no more than AMONG of it
+# where "auto" moves draws, the fraction of functions that may break a hard rule before: pressure leads
+# them to where the rules are and leaves their width. Draws that are not led are moved much farther, and
+# then touch their limits at more places than any set of points finds
 LED = 0.9
-AMONG = 0.05
 
 # points in the pool of a region over one input, and over several
 POOL_POINTS = 1024
@@ -129,14 +128,14 @@ def prepare(
     )
     projects = _projects(enforce, known, engine, model.network, layout)
     rules = [rule for rule in known if rule.label not in built_in(model.network)]
-    if projects and (enforce == "projection" or not _beyond(rules, table.columns)):
+    if enforce == "projection":
         moved = [rule for rule in rules if rule.strength.kind == Kind.HARD]
         # bound after training, but their mistakes are said before
         bind_all(moved, table.columns, scale, LEAST_POINTS)
         if layout is not None and moved:
             check_movable(model.network, likelihood, moved, table.columns, scale)
         rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
-    bound, width = _bind(rules, table.columns, scale, engine, points)
+    bound, width = _bind(rules, table.columns, scale, engine, points, leading=projects)
     problem = Problem(
         network=model.network,
         fresh=model.fresh,
@@ -197,18 +196,6 @@ def _projects(
     return hard and smooth and engine.endless and layout is None
 
 
-def _beyond(rules: Sequence[Rule], columns: Columns) -> bool:
-    """Whether the region of a hard rule reaches beyond the range of the data."""
-    for rule in rules:
-        boxes = rule.sampling(columns).region if rule.strength.kind == Kind.HARD else ()
-        for column, low, high in (end for box in boxes for end in box.ranges):
-            first, last = columns.span(column)
-            give = AMONG * (last - first)
-            if low < first - give or high > last + give:
-                return True
-    return False
-
-
 def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:
     """The table in network units."""
     x, cut = scaling.inputs(table.x), table.cut
@@ -249,11 +236,17 @@ def engine_of(inference: str | Engine) -> Engine:
 
 
 def _bind(
-    rules: Sequence[Rule], columns: Columns, scaling: Scaling, engine: Engine, points: int
+    rules: Sequence[Rule],
+    columns: Columns,
+    scaling: Scaling,
+    engine: Engine,
+    points: int,
+    *,
+    leading: bool,
 ) -> tuple[BoundKnowledge, int]:
     """The rules on their pools of points, and how many of these a step evaluates.
 
-    ``points`` is the requested number of the latter.
+    ``points`` is the requested number of the latter; ``leading`` says that draws are moved later.
     """
     for rule in rules:
         if rule.strength.kind not in engine.honours:
@@ -266,11 +259,17 @@ def _bind(
     else:
         pool = POOL_POINTS if len(columns.inputs) == 1 else SURFACE_POOL
     bound = bind_all(rules, columns, scaling, pool)
-    return bound, min(_points(rules, points, columns, engine), bound.pool if rules else pool)
+    return bound, min(
+        _points(rules, points, columns, engine, leading=leading), bound.pool if rules else pool
+    )
 
 
-def _points(rules: Sequence[Rule], points: int, columns: Columns, engine: Engine) -> int:
+def _points(
+    rules: Sequence[Rule], points: int, columns: Columns, engine: Engine, *, leading: bool
+) -> int:
     """``points``, or more where these are too few to tell whether a whole function obeys.
+
+    Pressure that only leads draws need not tell.
 
     That needs more over several inputs, and where points stay the same from step to step, as engines that
     sample a density need them to.
@@ -279,7 +278,7 @@ def _points(rules: Sequence[Rule], points: int, columns: Columns, engine: Engine
     if Kind.FUNCTIONS in kinds:
         return max(points, FUNCTION_POINTS)
     surface = len(columns.inputs) > 1 and columns.layout is None
-    many = Kind.HARD in kinds and (surface or engine.full_batch)
+    many = Kind.HARD in kinds and ((surface and not leading) or engine.full_batch)
     return max(points, SURFACE_POINTS) if many else points
 
 

@@ -6,7 +6,6 @@ better prediction; so the weight is chosen by held-out log predictive density.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,8 +20,9 @@ from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
 from prbnn.fitting.padding import Data, pad
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
+from prbnn.system.process import side_by_side
 
-CANDIDATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
+CANDIDATES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
 # taken where there are fewer rows than FEWEST_ROWS
 FALLBACK = 0.2
 FEWEST_ROWS = 30
@@ -76,8 +76,7 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
     race = race_of(problem, data, seed)
     # a compiled loop of a small network runs on one core: half of the candidates on each of two
     halves = jnp.split(jnp.asarray(CANDIDATES, float), 2)
-    with ThreadPoolExecutor(len(halves)) as pool:
-        found = list(pool.map(lambda half: race_between(engine, race, half), halves))
+    found = side_by_side(lambda half: race_between(engine, race, half), halves)
     return verdict(np.concatenate([np.asarray(part) for part in found]), race.data)
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.model.activations import ACTIVATIONS
+from prbnn.model.nonlinearities import ACTIVATIONS
 
 # hidden biases start uniform in [-sqrt(3), sqrt(3)]: kinks are spread over standardised data
 BIAS_REACH = math.sqrt(3)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ from jaxtyping import Array
 from prbnn.model.likelihoods import Likelihood
 from prbnn.model.response import response
 from prbnn.model.weights import unflatten
+from prbnn.system.process import side_by_side
 
 CHUNK_ROWS = 256
 CHUNK_DRAWS = 64
@@ -57,5 +56,4 @@ def by_draw(compiled: Callable[[Array], Array], vectors: np.ndarray) -> np.ndarr
         draws, keep = part
         return np.asarray(compiled(draws))[:keep]
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return np.concatenate(list(pool.map(one, padded(vectors, CHUNK_DRAWS))))
+    return np.concatenate(side_by_side(one, list(padded(vectors, CHUNK_DRAWS))))

@@ -9,9 +9,7 @@ are left to be rejected.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +25,7 @@ from prbnn.rules.base import Rule
 from prbnn.rules.regions import beside, sample
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
-from prbnn.system.process import computing
+from prbnn.system.process import computing, side_by_side
 
 # training rows at which the distance is measured, at most
 ROWS = 256
@@ -54,9 +52,9 @@ SEARCHED = 1 / 16
 # slopes and differences by more than values. It grows by GROWTH, up to MOST times as much, where a search
 # finds a draw that has moved broken again
 INSIDE = 0.5 * CHECK_TOLERANCE
-SURFACE_INSIDE = 1e-2
+SURFACE_INSIDE = 2e-2
 SURFACE_INSIDE_VALUES = 1e-3
-GROWTH, MOST = 1.5, 3.0
+GROWTH, MOST = 1.5, 2.0
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
 
@@ -268,8 +266,7 @@ def _side_by_side(one: Callable[[np.ndarray], Any], draws: np.ndarray) -> Any:
         some, filled = part
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], one(draws[filled]))
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(kept, _blocks(len(draws))))
+    parts = side_by_side(kept, _blocks(len(draws)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 

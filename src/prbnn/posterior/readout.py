@@ -15,9 +15,7 @@ Noise that varies from sequence to sequence counts by its mean precision.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -42,7 +40,7 @@ from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.families import Group
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
-from prbnn.system.process import computing
+from prbnn.system.process import computing, side_by_side
 
 # how far inside its limit a score must be where a draw is moved, in the rule's unit, by pass over fresh
 # sequences; and what counts as broken. A draw that a second pass finds broken will be broken elsewhere,
@@ -329,8 +327,7 @@ def _pass(
 
     count = len(states.first)
     blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(one, blocks))
+    parts = side_by_side(one, blocks)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array
 from scipy.optimize import brentq
 
 from prbnn.certify.enclosures.rounding import magnitude
-from prbnn.model.activations import ACTIVATIONS
+from prbnn.model.nonlinearities import ACTIVATIONS
 
 # no derivative of a smooth activation has an extremum outside [-10, 10] that float64 could resolve
 REACH = 10.0

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from prbnn.model.activations import ACTIVATIONS
 from prbnn.model.networks import BIAS_REACH, uniform_blocks, weight_reach
+from prbnn.model.nonlinearities import ACTIVATIONS
 
 # gelu and rbf fall somewhere; tanh and sigmoid are neither convex nor concave
 RISING_ACTIVATIONS = ("relu", "tanh", "sigmoid", "softplus")
