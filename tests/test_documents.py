@@ -35,7 +35,7 @@ SHORTER = {
     DOCS / "cut-rows.md": {"steps=1000": "steps=300"},
     DOCS / "report.md": {"steps=1500, draws=100": "steps=750, draws=40"},
     DOCS / "saving.md": {
-        "tempering=0.2, draws=200": "tempering=0.2, steps=300, draws=200",
+        "tempering=0.2, draws=200": "tempering=0.2, steps=600, draws=200",
         "tempering=0.2, draws=50": "tempering=0.2, steps=300, draws=50",
     },
     DOCS / "sequences.md": {"    steps=2000,": "    steps=500, draws=100,"},

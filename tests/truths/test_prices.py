@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from prbnn import MLP, AtLeast, BayesByBackprop, Gaussian, Increasing, Normal, SlopeBetween, fit
 from prbnn.data.columns import Columns
@@ -22,8 +23,9 @@ PRIOR = -0.5
 TOLERANCE, LOOSENED, MOVED = 0.01, 0.001, 0.01
 SEEDS = range(6)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
-# Monte Carlo standard errors that a difference may have, and must have to be seen
-ERRORS = 3.0
+# standard errors that a difference may have, and must have to be seen: the 99 % interval where they are
+# estimated from so few seeds
+ERRORS = float(student_t.ppf(0.995, len(SEEDS) - 1))
 
 
 def fit_hinge(rule: AtLeast, seed: int, draws: int = 4000) -> Solution:

@@ -50,6 +50,7 @@ class Enforcement(eqx.Module):
     - `table`: the strengths as arrays
     - `block`, `chains`: of a sampler, for how many steps pressure is held, and how many functions a step
       draws; 1 and 0 of other engines
+    - `members`: how many posteriors are trained side by side and mixed
     - `gradual`: whether stated weights come in during the warm-up
     - `searched`: whether pools are searched for their worst points
     """
@@ -57,6 +58,7 @@ class Enforcement(eqx.Module):
     table: StrengthTable
     block: int = eqx.field(static=True, default=1)
     chains: int = eqx.field(static=True, default=0)
+    members: int = eqx.field(static=True, default=1)
     gradual: bool = eqx.field(static=True, default=False)
     searched: bool = eqx.field(static=True, default=False)
 
@@ -126,7 +128,7 @@ class Enforcement(eqx.Module):
         """
         table, block, functions = self.table, self.block, measured.f.shape[0]
         position = state.running.step % block
-        running = follow(table, state.running, measured, block)
+        running = follow(table, state.running, measured, block, self.members)
         moves = (running.step > warmup) & ~jnp.asarray(frozen) & (position == block - 1)
         penalty = lagrangian.adapt(table, state.lagrangian, running, functions, warmup, block)
         looking = moves & jnp.asarray(searching)
@@ -173,6 +175,7 @@ def enforcement_of(
     block: int = 1,
     *,
     chains: int = 0,
+    members: int = 1,
     gradual: bool = False,
     searched: bool = False,
 ) -> Enforcement:
@@ -181,6 +184,7 @@ def enforcement_of(
         table=strength_table(rules, units, rows, rejection, tempering),
         block=block,
         chains=chains,
+        members=members,
         gradual=gradual,
         searched=searched,
     )

@@ -24,7 +24,7 @@ class Running(NamedTuple):
     - `f`: mean of f
     - `variance`: variance of f over functions (of the strict verdict where a probability is bounded)
     - `broken`: the fraction of functions that break the rule (of points, for ``of="points"``)
-    - `depth`: how far outside the rule functions are
+    - `depth`: how far outside the rule functions are; of a mixture, those of its member furthest outside
     """
 
     step: Float[Array, ""]
@@ -47,18 +47,25 @@ def memory_of(block: int) -> tuple[int, int]:
     return BLOCKS_REMEMBERED * block, BLOCKS_REMEMBERED * block
 
 
-def follow(table: StrengthTable, running: Running, measured: Measured, block: int) -> Running:
-    """Take in what a step measured of its functions (leading axis of ``measured``)."""
+def follow(
+    table: StrengthTable, running: Running, measured: Measured, block: int, members: int = 1
+) -> Running:
+    """Take in what a step measured of its functions (leading axis of ``measured``).
+
+    They are those of one of ``members`` after the other.
+    """
     step = running.step + 1
     memory, long_memory = memory_of(block)
     quick, slow = jnp.maximum(1 / step, 1 / memory), jnp.maximum(1 / step, 1 / long_memory)
     variance = _variance(table, running, measured, block)
+    by_member = measured.depth.reshape(members, len(measured.depth) // members, -1)
+    depth = jnp.max(jnp.mean(by_member, axis=1), axis=0)
     return Running(
         step=step,
         f=running.f + quick * (jnp.mean(measured.f, axis=0) - running.f),
         variance=running.variance + slow * (variance - running.variance),
         broken=running.broken + slow * (jnp.mean(measured.broken, axis=0) - running.broken),
-        depth=running.depth + quick * (jnp.mean(measured.depth, axis=0) - running.depth),
+        depth=running.depth + quick * (depth - running.depth),
     )
 
 

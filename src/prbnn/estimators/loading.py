@@ -37,9 +37,9 @@ def load(
 
     >>> import tempfile, numpy as np, prbnn
     >>> x = np.linspace(0, 1, 20)[:, None]
-    >>> model = prbnn.PRBNNRegressor(
-    ...     prbnn.MLP((8,)), [prbnn.AtLeast(0)], tempering=0.2, draws=50, random_state=0
-    ... ).fit(x, x.ravel())
+    >>> options = dict(noise=0.1, tempering=0.2, draws=50, random_state=0)
+    >>> model = prbnn.PRBNNRegressor(prbnn.MLP((8,)), [prbnn.AtLeast(0)], **options)
+    >>> model = model.fit(x, x.ravel())
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.prbnn")
     ...     again = prbnn.load(f"{folder}/model.prbnn")

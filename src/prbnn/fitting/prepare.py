@@ -21,6 +21,7 @@ from prbnn.fitting.padding import Data, number, pad
 from prbnn.fitting.task import Task
 from prbnn.fitting.training_table import TrainingTable, read_table
 from prbnn.inference import ENGINES
+from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.construction.built import built_in
@@ -158,6 +159,7 @@ def prepare(
         tempering,
         engine.block,
         chains=getattr(engine, "chains", 0),
+        members=engine.members if isinstance(engine, BayesByBackprop) else 1,
         gradual=layout is not None,
         searched=worst_points(engine, problem) > 0,
     )
