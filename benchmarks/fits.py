@@ -85,7 +85,7 @@ def large(rows):
     train, test = slice(0, rows), slice(rows, None)
     peer = make_pipeline(
         StandardScaler(),
-        MLPRegressor((100,), early_stopping=True, max_iter=500, random_state=0),
+        MLPRegressor(hidden_layer_sizes=(100,), early_stopping=True, max_iter=500, random_state=0),
     )
     found = {}
     for name, fit in (

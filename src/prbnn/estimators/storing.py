@@ -13,6 +13,7 @@ from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.checks import check_points
 from prbnn.posterior.draws import Check, Posterior
+from prbnn.posterior.projection import where_worst
 from prbnn.rules.base import Rule
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.strengths import Kind
@@ -20,6 +21,8 @@ from prbnn.rules.strengths import Kind
 LEAST_ACCEPTANCE = 0.02
 # where draws are moved, the raw ones are checked at 1 / RAW_FEWER of the points
 RAW_FEWER = 4
+# seed of the points of that check and the last, which no projection has used
+CHECKED = 3
 # factor by which more draws are evaluated than the acceptance says are needed
 SPARE = 1.2
 
@@ -70,12 +73,16 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         posterior, result = _proved(solution, solution.proof, wanted)
     stored = check
     if len(posterior) != len(raw) or hard:
-        stored = posterior.check(solution.rules)
+        worst = where_worst(posterior, solution.rules, few, CHECKED) if moving else None
+        stored = posterior.check(solution.rules, worst)
     if moving and acceptance:
         # the dense check has the last word
         kept = stored.of(places).obeys()
         posterior, stored = posterior.take(kept), stored.among(kept)
         acceptance *= float(np.mean(kept))
+        if acceptance < LEAST_ACCEPTANCE:
+            result = _too_low(solution, acceptance, hard)
+            posterior, stored = (posterior, stored) if len(posterior) else (raw, check)
     result = result or _missed_when_checked(solution, check)
     if solution.result.status == "interrupted" and result is not None:
         # the interruption explains what was missed
@@ -103,16 +110,8 @@ def _accepted(
     The result is not None where the acceptance is too low for that.
     """
     if acceptance < LEAST_ACCEPTANCE:
-        message = (
-            f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
-            "steps, or loosen the rules that the report shows broken most"
-        )
-        often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
-        names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
-        names = tuple(dict.fromkeys((*solution.result.rules, *names)))
-        return (kept if len(kept) else solution.posterior), Result(
-            "acceptance too low", message, names
-        )
+        stored = kept if len(kept) else solution.posterior
+        return stored, _too_low(solution, acceptance, rules)
     if not solution.fitted.endless:
         few = min(wanted, len(kept))
         return kept.take(np.arange(few) * len(kept) // few), None
@@ -131,6 +130,19 @@ def _accepted(
             kept = kept.joined(obeying(solution, some, rules).posterior)
             start = end
     return kept.take(np.arange(min(wanted, len(kept)))), None
+
+
+def _too_low(solution: Solution, acceptance: float, rules: list[Rule]) -> Result:
+    """The result of a fit of which hardly any drawn function obeys ``rules``."""
+    message = (
+        f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
+        "steps, or loosen the rules that the report shows broken most"
+    )
+    often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
+    names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
+    return Result(
+        "acceptance too low", message, tuple(dict.fromkeys((*solution.result.rules, *names)))
+    )
 
 
 def _clashes(rules: list[Rule], raw: Posterior) -> Result | None:

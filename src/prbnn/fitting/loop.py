@@ -25,9 +25,8 @@ from prbnn.rules.scoring.families import points_each
 SETTLED_RATE = 0.002
 # a learning rate above this fraction of the full one still searches
 SEARCHING = 0.5
-# functions evaluated after a chunk where pools are wide, and at how many points of each pool
+# functions evaluated after a chunk where pools are wide
 CALIBRATION = 16
-SEARCHED = 16_384
 # no step has this number, so the start has a key of its own
 START = 2**31 - 1
 
@@ -248,7 +247,7 @@ def _calibrated(engine: Engine, problem: Problem, enforcement: Enforcement, carr
     draws = engine.draws_of(problem, key, carry.engine, CALIBRATION)
     size = problem.knowledge.pool
     regions, rules = problem.knowledge.regions, problem.knowledge.count
-    searched = min(size, points_each(SEARCHED, regions, rules))
+    searched = min(size, points_each(problem.searched, regions, rules))
     part = jax.random.randint(jax.random.fold_in(key, 1), (), 0, max(1, size // searched))
     anywhere, worst = problem.search(
         jnp.concatenate(draws, axis=1), carry.worst, part * searched, searched

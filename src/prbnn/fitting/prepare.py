@@ -43,7 +43,7 @@ FORMER = "training"
 # where "auto" moves draws, the fraction of functions that may break a hard rule before: pressure leads
 # them to where the rules are and leaves their width. Draws that are not led are moved much farther, and
 # then touch their limits at more places than any set of points finds
-LED = 0.9
+LED = 0.02
 
 # points in the pool of a region over one input, and over several
 POOL_POINTS = 1024
@@ -53,6 +53,10 @@ SEQUENCE_POOL = 1024
 # the least number of points that a step evaluates: of rules for whole functions, and over several inputs
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
+# points of each pool that are searched after a chunk of steps: the fraction of functions that break a rule
+# there steers its dual, which needs to be less exact where draws are moved later
+SEARCHED = 16_384
+SEARCHED_LED = 2048
 # enough to find the mistakes of a rule
 LEAST_POINTS = 16
 
@@ -136,7 +140,8 @@ def prepare(
         if layout is not None and moved:
             check_movable(model.network, likelihood, moved, table.columns, scale)
         rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
-    bound, width = _bind(rules, table.columns, scale, engine, points, leading=projects)
+    trained = _led(rules, table.columns, scale) if projects else rules
+    bound, width = _bind(trained, table.columns, scale, engine, points, leading=projects)
     problem = Problem(
         network=model.network,
         fresh=model.fresh,
@@ -149,13 +154,14 @@ def prepare(
         own_prior_sd=jnp.asarray(model.own_sd, float),
         tempering=number(tempering),
         points_width=width,
+        searched=SEARCHED_LED if projects else SEARCHED,
         window=network_window(likelihood, scale),
     )
     enforcement = enforcement_of(
-        rules,
+        trained,
         bound.units,
         table.counted,
-        rejection or (LED if projects else engine.rejection),
+        rejection or engine.rejection,
         tempering,
         engine.block,
         chains=getattr(engine, "chains", 0),
@@ -196,6 +202,15 @@ def _projects(
         isinstance(network, Layers) and network.activation != "relu" and len(network.layers) > 1
     )
     return hard and smooth and engine.endless and layout is None
+
+
+def _led(rules: Sequence[Rule], columns: Columns, scaling: Scaling) -> list[Rule]:
+    """The rules with a tolerance of LED units for hard ones."""
+    units = bind_all(rules, columns, scaling, LEAST_POINTS).units
+    return [
+        rule.hard(LED * unit) if rule.strength.kind == Kind.HARD else rule
+        for rule, unit in zip(rules, units, strict=True)
+    ]
 
 
 def _padded(table: TrainingTable, scaling: Scaling, weights: np.ndarray) -> Data:

@@ -22,7 +22,7 @@ from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.system.process import side_by_side
 
-CANDIDATES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
+CANDIDATES = (1.0, 0.4, 0.2, 0.1, 0.03, 0.01)
 # taken where there are fewer rows than FEWEST_ROWS
 FALLBACK = 0.2
 FEWEST_ROWS = 30

@@ -52,6 +52,7 @@ class Problem(eqx.Module):
     - `own_prior_mean`, `own_prior_sd`: of the likelihood's own parameters, which samplers and particles
       draw; other engines maximise over them
     - `points_width`: how many points of each pool a step evaluates
+    - `searched`: how many of each pool are searched after a chunk of steps for their worst points
     - `window`: ends between which the targets were recorded, where the likelihood is truncated
     """
 
@@ -66,6 +67,7 @@ class Problem(eqx.Module):
     own_prior_sd: Float[Array, " parameters"]
     tempering: Float[Array, ""]
     points_width: int = eqx.field(static=True)
+    searched: int = eqx.field(static=True)
     window: Float[Array, "2 outputs"] | None = None
 
     @property

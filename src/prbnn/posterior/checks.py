@@ -22,14 +22,17 @@ from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.families import each_rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, known, lowest
 from prbnn.rules.strengths import Kind
+from prbnn.system.process import side_by_side
 
 # points at which a rule over one input is checked; twice as many over several, fewer sequences
 CHECK_POINTS = 8192
 CHECK_SEQUENCES = 512
 # enough to notice rounding of rules that hold by construction
 BUILT_POINTS = 256
-# draws evaluated at a time: hidden layers at thousands of points take memory
-CHECK_DRAWS = 4
+# points of a pool that are evaluated at a time, of one draw and of the mean of all: hidden layers at more do
+# not fit into a cache
+AT_ONCE = 1024
+MEAN_POINTS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +96,17 @@ def check_draws(model: DrawnModel, vectors: np.ndarray, knowledge: BoundKnowledg
 @eqx.filter_jit
 def _check(model: DrawnModel, draws: Array, knowledge: BoundKnowledge) -> Array:
     """(draws, 4, rules): what `Check` holds."""
+    count, width = _blocks(knowledge.pool)
 
     def one(vector: Array) -> Array:
-        return each_rule(knowledge.scored(model.response(vector)), summary).T
+        function = model.response(vector)
+
+        def block(number: Array) -> Array:
+            return each_rule(knowledge.scored(function, number * width, width), summary)
+
+        found = jax.lax.map(block, jnp.arange(count))
+        means = jnp.mean(found[..., 1:], axis=0)
+        return jnp.column_stack([jnp.min(found[..., 0], axis=0), means]).T
 
     def summary(_: Kind, score: Array, weights: Array | None) -> Array:
         score = known(score)
@@ -108,7 +119,12 @@ def _check(model: DrawnModel, draws: Array, knowledge: BoundKnowledge) -> Array:
         least = jnp.min(score, axis=1)
         return jnp.stack([jnp.min(least), f, mean, jnp.mean(breaks(least, CHECK_TOLERANCE))])
 
-    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
+    return jax.lax.map(one, draws, batch_size=max(1, AT_ONCE // width))
+
+
+def _blocks(points: int) -> tuple[int, int]:
+    """In how many blocks as many points are evaluated, and the points of each."""
+    return (points // AT_ONCE, AT_ONCE) if points % AT_ONCE == 0 else (1, points)
 
 
 def lowest_scores(
@@ -128,7 +144,7 @@ def _lowest(model: DrawnModel, draws: Array, knowledge: BoundKnowledge) -> Array
         place = jnp.argmin(least)
         return jnp.stack([place.astype(least.dtype), least[place]])
 
-    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
+    return jax.lax.map(one, draws, batch_size=max(1, AT_ONCE // knowledge.pool))
 
 
 @eqx.filter_jit
@@ -147,11 +163,18 @@ def worst_places(
     """
     members = knowledge.members
 
+    blocks, size = _blocks(width)
+
     def one(vector: Array) -> tuple[Array, Array, Array]:
+        function = model.response(vector)
+
         def by_point(_: Kind, score: Array, __: Array | None) -> Array:
             return lowest(score, axis=1)
 
-        found = each_rule(knowledge.scored(model.response(vector), start, width), by_point)
+        def block(number: Array) -> Array:
+            return each_rule(knowledge.scored(function, start + number * size, size), by_point)
+
+        found = jnp.concatenate(list(jax.lax.map(block, jnp.arange(blocks))), axis=1)
         regions = jnp.stack([jnp.min(found[np.array(rules)], axis=0) for rules in members])
         depth, places = jax.lax.top_k(-regions, count)
         return places + start, -depth, jnp.min(found, axis=1)
@@ -179,7 +202,7 @@ def _below(model: DrawnModel, draws: Array, knowledge: BoundKnowledge) -> Array:
         found = breaks(short, CHECK_TOLERANCE).astype(score.dtype)
         return jnp.mean(found) if weights is None else jnp.mean(found @ weights)
 
-    return jax.lax.map(one, draws, batch_size=CHECK_DRAWS)
+    return jax.lax.map(one, draws, batch_size=max(1, AT_ONCE // knowledge.pool))
 
 
 def breaks_of_mean(model: DrawnModel, vectors: np.ndarray, knowledge: BoundKnowledge) -> np.ndarray:
@@ -188,12 +211,25 @@ def breaks_of_mean(model: DrawnModel, vectors: np.ndarray, knowledge: BoundKnowl
     extra = -count % CHUNK_DRAWS
     draws = jnp.asarray(np.pad(vectors, ((0, extra), (0, 0))))
     weight = jnp.asarray(np.repeat([1 / count, 0.0], [count, extra]), float)
-    return np.asarray(_mean_breaks(model, draws, weight, knowledge))
+    size = knowledge.pool
+    width = MEAN_POINTS if size % MEAN_POINTS == 0 else size
+
+    def block(start: int) -> np.ndarray:
+        return np.asarray(
+            _mean_breaks(model, draws, weight, knowledge, jnp.asarray(start, int), width)
+        )
+
+    return np.sum(side_by_side(block, range(0, size, width)), axis=0)
 
 
 @eqx.filter_jit
 def _mean_breaks(
-    model: DrawnModel, draws: Array, weight: Array, knowledge: BoundKnowledge
+    model: DrawnModel,
+    draws: Array,
+    weight: Array,
+    knowledge: BoundKnowledge,
+    start: Array,
+    width: int,
 ) -> Array:
     def mean_function(x: Array) -> Array:
         return weight @ jax.vmap(lambda vector: model.response(vector)(x))(draws)
@@ -201,7 +237,7 @@ def _mean_breaks(
     def broken(_: Kind, score: Array, weights: Array | None) -> Array:
         return jnp.sum(breaks(lowest(score, axis=1), CHECK_TOLERANCE))
 
-    return each_rule(knowledge.scored(mean_function), broken)
+    return each_rule(knowledge.scored(mean_function, start, width), broken)
 
 
 def scores_of_limits(

@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from threadpoolctl import threadpool_limits
 
 from prbnn.model.weights import named_leaves
 from prbnn.posterior.chunks import DrawnModel
@@ -138,14 +137,6 @@ def inverse_of(
     ``sensitivity`` is (draws, rows, moving), ``weight`` (draws, rows) the inverse variance of each row,
     ``precision`` (moving,) that of the weights. The smaller of two matrices is factored (Woodbury).
     """
-    # matrices this small take longer on several threads, which wait for each other
-    with threadpool_limits(1):
-        return _inverse_of(sensitivity, weight, precision)
-
-
-def _inverse_of(
-    sensitivity: np.ndarray, weight: np.ndarray, precision: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
     draws, rows, moving = sensitivity.shape
     scaled = (sensitivity * np.sqrt(weight)[:, :, None]).astype(np.float64)
     if moving <= rows:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from prbnn.posterior import nearest
 from prbnn.posterior.checks import worst_places
@@ -259,6 +260,45 @@ class _Mover:
         self.broken[draws] |= breaks(least, CHECK_TOLERANCE) & there[:, None]
 
 
+def where_worst(
+    posterior: Posterior, rules: Sequence[Rule], count: int, seed: int
+) -> BoundKnowledge:
+    """``rules`` at ``count`` points per region, of which up to half are where draws score lowest.
+
+    A few draws are searched at many points; others of the same posterior score lowest at much the same.
+    Regions over one input have dense points anyway. ``seed`` draws the points.
+    """
+    columns = posterior.columns
+    if len(columns.inputs) == 1 or columns.layout is not None or not len(posterior):
+        return posterior.bind(rules, seed=seed)
+    pool = posterior.bind(rules, SURFACE_POOL, seed=seed, edges=True)
+    scouts = np.arange(len(posterior))[:: max(1, len(posterior) // SCOUTS)][:SCOUTS]
+    vectors, width = posterior.vectors.astype(np.float32), int(pool.pool * SEARCHED)
+
+    def one(part: tuple[np.ndarray, int]) -> tuple[np.ndarray, ...]:
+        some, start = part
+        found = worst_places(
+            posterior.model, jnp.asarray(vectors[some]), pool, jnp.asarray(start), width, REPORTED
+        )
+        return tuple(np.asarray(each) for each in found[:2])
+
+    starts = range(0, pool.pool - width + 1, width)
+    parts = [(filled, start) for _, filled in _blocks(len(scouts)) for start in starts]
+    parts = [(scouts[filled], start) for filled, start in parts]
+    places, scores = (
+        np.concatenate([each.reshape(-1, *each.shape[1:]) for each in part])
+        for part in zip(*side_by_side(one, parts), strict=True)
+    )
+    further = {}
+    for region, of_rules in enumerate(pool.members):
+        order = np.argsort(scores[:, region].ravel())
+        _, first = np.unique(places[:, region].ravel()[order], return_index=True)
+        chosen = places[:, region].ravel()[order][np.sort(first)][: count // 2]
+        sampling = rules[of_rules[0]].sampling(columns).shared(columns)
+        further[of_rules[0]] = sample(sampling, columns, pool.pool, seed, edges=True)[chosen]
+    return posterior.bind(rules, count, seed=seed + 1, further=further)
+
+
 def _side_by_side(one: Callable[[np.ndarray], Any], draws: np.ndarray) -> Any:
     """``one`` of blocks of draws. A compiled program runs on one core: as many at a time as there are."""
 
@@ -281,18 +321,23 @@ def _start(
     x = jnp.asarray(network_inputs(table[places], posterior.columns, posterior.scaling), float)
     inverse_variance = counts[:, None] / deviations(posterior, table[places]) ** 2
     vectors = posterior.vectors.astype(np.float32)
-    parts = []
-    for some, at in _blocks(len(vectors)):
+
+    def inverse(part: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, ...]:
+        some, at = part
         found = nearest.sensitivities(posterior.model, jnp.asarray(vectors[at]), x, moving)
         slopes = np.asarray(found)[: len(some)].reshape(len(some), -1, precision.size)
         weights = inverse_variance[some].reshape(len(some), -1)
         diagonal, factor, sign = nearest.inverse_of(slopes, weights, precision)
-        parts.append((diagonal, factor, np.full(len(some), sign)))
-    inverse = nearest.Inverse(
+        return diagonal, factor, np.full(len(some), sign)
+
+    # matrices this small take longer on several threads, which wait for each other
+    with threadpool_limits(1):
+        parts = side_by_side(inverse, _blocks(len(vectors)))
+    inverses = nearest.Inverse(
         *(np.concatenate(part).astype(np.float32) for part in zip(*parts, strict=True))
     )
     move = np.zeros((len(vectors), precision.size), np.float32)
-    return nearest.Moving(vectors, move, nearest.no_cuts(*move.shape), inverse)
+    return nearest.Moving(vectors, move, nearest.no_cuts(*move.shape), inverses)
 
 
 def _blocks(count: int) -> list[tuple[np.ndarray, np.ndarray]]:

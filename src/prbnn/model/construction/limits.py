@@ -26,7 +26,7 @@ from prbnn.rules.expressions import Expression
 from prbnn.rules.regions import Sweep
 
 # width of the smooth corner at a limit, in standard deviations of the target
-SOFTNESS = 0.25
+SOFTNESS = 0.05
 
 
 def with_numbers(
