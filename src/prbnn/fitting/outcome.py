@@ -150,9 +150,8 @@ def contradictions(task: Task) -> list[Conflict]:
 
 
 def _clashes(task: Task) -> list[Conflict]:
-    active = np.asarray(task.enforcement.table.active) > 0
-    rules = [rule for rule, here in zip(task.rules, active, strict=True) if here]
-    return conflicts(rules, task.columns)
+    active = {*_those(task, np.asarray(task.enforcement.table.active) > 0)}
+    return conflicts([rule for rule in task.knowledge if rule.label in active], task.columns)
 
 
 def _infeasible(task: Task, broken: tuple[str, ...]) -> Result:

@@ -24,9 +24,10 @@ from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
+from prbnn.model.construction.builder import builds_limits
 from prbnn.model.construction.built import built_in
 from prbnn.model.likelihoods import Likelihood
-from prbnn.model.networks import Layers, Network
+from prbnn.model.networks import MLP, Network
 from prbnn.model.observation import check_observations, network_window
 from prbnn.model.priors import Prior
 from prbnn.posterior.readout import check_movable
@@ -40,10 +41,9 @@ from prbnn.system.process import computing
 Enforce = Literal["auto", "pressure", "projection", "construction"]
 # what "pressure" was called before
 FORMER = "training"
-# where "auto" moves draws, the fraction of functions that may break a hard rule before: pressure leads
-# them to where the rules are and leaves their width. Draws that are not led are moved much farther, and
-# then touch their limits at more places than any set of points finds
-LED = 0.02
+# where "auto" moves draws, the mean violation that training allows before, in the rule's unit: pressure
+# leads draws to where the rules are and leaves their width, and they are moved less far
+LED = 0.01
 
 # points in the pool of a region over one input, and over several
 POOL_POINTS = 1024
@@ -120,6 +120,7 @@ def prepare(
     known = named(knowledge)
     engine = engine_of(inference)
     scale = table.scaling(scaling, targets=likelihood.scales_targets)
+    way = _way(enforce, known, network, engine, likelihood, table.columns)
     model = build_model(
         network,
         known,
@@ -128,10 +129,9 @@ def prepare(
         engine=engine,
         likelihood=likelihood,
         prior=prior,
-        construction=enforce == "construction",
+        construction=way == "construction",
         seed=seed,
     )
-    projects = _projects(enforce, known, engine, model.network, layout)
     rules = [rule for rule in known if rule.label not in built_in(model.network)]
     if enforce == "projection":
         moved = [rule for rule in rules if rule.strength.kind == Kind.HARD]
@@ -140,8 +140,10 @@ def prepare(
         if layout is not None and moved:
             check_movable(model.network, likelihood, moved, table.columns, scale)
         rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
-    trained = _led(rules, table.columns, scale) if projects else rules
-    bound, width = _bind(trained, table.columns, scale, engine, points, leading=projects)
+    projects = way == "projection"
+    if projects and Kind.TOLERANT in engine.honours:
+        rules = _led(rules, table.columns, scale)
+    bound, width = _bind(rules, table.columns, scale, engine, points)
     problem = Problem(
         network=model.network,
         fresh=model.fresh,
@@ -158,7 +160,7 @@ def prepare(
         window=network_window(likelihood, scale),
     )
     enforcement = enforcement_of(
-        trained,
+        rules,
         bound.units,
         table.counted,
         rejection or engine.rejection,
@@ -186,26 +188,32 @@ def prepare(
     )
 
 
-def _projects(
-    enforce: Enforce, rules: Sequence[Rule], engine: Engine, network: Any, layout: Layout | None
-) -> bool:
-    """Whether draws that break a hard rule are moved.
+def _way(
+    enforce: Enforce,
+    rules: Sequence[Rule],
+    network: Network | Callable,
+    engine: Engine,
+    likelihood: Likelihood,
+    columns: Columns,
+) -> Enforce:
+    """How the hard rules are kept; "auto" is settled.
 
-    "auto" moves those of smooth networks with a linear last layer, whose engine draws from a distribution
-    over weights. The slopes of a relu network jump, so that no set of points is dense; a sampler's draws
-    are conditioned exactly. Sequences are kept by pressure.
+    A network can be built to obey limits at no cost. Draws are moved where the network is smooth and has a
+    linear last layer, and the engine draws from a distribution over weights: the slopes of a relu network
+    jump, so that no set of points is dense, and a sampler's draws are conditioned exactly. All else is
+    kept by pressure.
     """
-    hard = any(rule.strength.kind == Kind.HARD for rule in rules)
+    hard = [rule for rule in rules if rule.strength.kind == Kind.HARD]
     if enforce != "auto":
-        return hard and enforce == "projection"
-    smooth = (
-        isinstance(network, Layers) and network.activation != "relu" and len(network.layers) > 1
-    )
-    return hard and smooth and engine.endless and layout is None
+        return enforce if hard or enforce == "construction" else "pressure"
+    smooth = isinstance(network, MLP) and network.activation != "relu" and len(network.hidden) > 0
+    if not (hard and smooth and engine.endless and columns.layout is None):
+        return "pressure"
+    return "construction" if builds_limits(network, rules, columns, likelihood) else "projection"
 
 
 def _led(rules: Sequence[Rule], columns: Columns, scaling: Scaling) -> list[Rule]:
-    """The rules with a tolerance of LED units for hard ones."""
+    """The rules, hard ones with a tolerance of LED units."""
     units = bind_all(rules, columns, scaling, LEAST_POINTS).units
     return [
         rule.hard(LED * unit) if rule.strength.kind == Kind.HARD else rule
@@ -258,12 +266,10 @@ def _bind(
     scaling: Scaling,
     engine: Engine,
     points: int,
-    *,
-    leading: bool,
 ) -> tuple[BoundKnowledge, int]:
     """The rules on their pools of points, and how many of these a step evaluates.
 
-    ``points`` is the requested number of the latter; ``leading`` says that draws are moved later.
+    ``points`` is the requested number of the latter.
     """
     for rule in rules:
         if rule.strength.kind not in engine.honours:
@@ -276,17 +282,11 @@ def _bind(
     else:
         pool = POOL_POINTS if len(columns.inputs) == 1 else SURFACE_POOL
     bound = bind_all(rules, columns, scaling, pool)
-    return bound, min(
-        _points(rules, points, columns, engine, leading=leading), bound.pool if rules else pool
-    )
+    return bound, min(_points(rules, points, columns, engine), bound.pool if rules else pool)
 
 
-def _points(
-    rules: Sequence[Rule], points: int, columns: Columns, engine: Engine, *, leading: bool
-) -> int:
+def _points(rules: Sequence[Rule], points: int, columns: Columns, engine: Engine) -> int:
     """``points``, or more where these are too few to tell whether a whole function obeys.
-
-    Pressure that only leads draws need not tell.
 
     That needs more over several inputs, and where points stay the same from step to step, as engines that
     sample a density need them to.
@@ -295,7 +295,7 @@ def _points(
     if Kind.FUNCTIONS in kinds:
         return max(points, FUNCTION_POINTS)
     surface = len(columns.inputs) > 1 and columns.layout is None
-    many = Kind.HARD in kinds and ((surface and not leading) or engine.full_batch)
+    many = Kind.HARD in kinds and (surface or engine.full_batch)
     return max(points, SURFACE_POINTS) if many else points
 
 

@@ -83,7 +83,7 @@ def missed(task: Task, found: Shown) -> np.ndarray:
     short = found.value < bound - slack - 3 * found.error - 1e-6
     often = found.broken > 3 * np.asarray(task.enforcement.table.target, float)
     late = np.where(kinds == Kind.HARD, often, short & _has_dual(kinds))
-    return late & _active(task)
+    return late & _judged(task)
 
 
 def pressing(task: Task, carry: Carry, found: Shown) -> np.ndarray:
@@ -93,7 +93,7 @@ def pressing(task: Task, carry: Carry, found: Shown) -> np.ndarray:
     unseen = np.where(kinds == Kind.AVERAGE, 0.0, np.abs(_bound(task)))
     spread = np.maximum(np.sqrt(found.variance), unseen)
     tilts = np.asarray(carry.enforcement.dual, float) * spread > NEGLIGIBLE * task.tempering
-    return tilts & _has_dual(kinds) & _active(task)
+    return tilts & _has_dual(kinds) & _judged(task)
 
 
 def unsettled(task: Task, carry: Carry, found: Shown) -> np.ndarray:
@@ -130,5 +130,6 @@ def _bound(task: Task) -> np.ndarray:
     return np.asarray(task.enforcement.table.bound, float)
 
 
-def _active(task: Task) -> np.ndarray:
-    return np.asarray(task.enforcement.table.active) > 0
+def _judged(task: Task) -> np.ndarray:
+    """Which rules training must meet: those of draws that are moved later are judged by the draws."""
+    return (np.asarray(task.enforcement.table.active) > 0) & ~task.led

@@ -22,8 +22,8 @@ class Task(NamedTuple):
     """A problem ready to train.
 
     - `data`: the rows that are trained on, in an order of their own (see `in_order`)
-    - `knowledge`: every rule; `rules`: those that training enforces, without those that the network obeys
-      by construction
+    - `knowledge`: every rule as stated; `rules`: those that training enforces, without those that the
+      network obeys by construction, and with a tolerance where draws that break a hard one are moved later
     - `units`: the user's unit of each trained rule's f
     - `columns`, `weight`: the table and the weights of its rows, in the user's order
     - `projects`: whether draws that break a hard rule are moved to the nearest function that obeys
@@ -41,6 +41,12 @@ class Task(NamedTuple):
     scaling: Scaling
     tempering: float
     projects: bool = False
+
+    @property
+    def led(self) -> np.ndarray:
+        """Which trained rules are tolerant only because draws that break them are moved later."""
+        stated = {rule.label: rule.strength for rule in self.knowledge}
+        return np.array([stated[rule.label] != rule.strength for rule in self.rules], bool)
 
     @property
     def rows(self) -> float:

@@ -43,19 +43,19 @@ SCOUTED = 1 / 4
 REPORTED = 4
 # points that are kept of those reported, and at how many values of the columns that a rule sweeps each is
 # evaluated
-KEPT = 64
-EACH = 16
+KEPT = 256
+EACH = 4
 # searches of all draws, and the points of each, as a fraction of the pool
 SEARCHES = 6
-SEARCHED = 1 / 16
+SEARCHED = 1 / 4
 # how far inside its limit a score must be where a draw is moved, in the unit of the rule. Over several
 # inputs no points are dense, and a function that touches its limit at some crosses it between them:
 # slopes and differences by more than values. It grows by GROWTH, up to MOST times as much, where a search
 # finds a draw that has moved broken again
 INSIDE = 0.5 * CHECK_TOLERANCE
-SURFACE_INSIDE = 2e-2
+SURFACE_INSIDE = 5e-2
 SURFACE_INSIDE_VALUES = 1e-3
-GROWTH, MOST = 1.5, 2.0
+GROWTH, MOST = 1.5, 4.0
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
 

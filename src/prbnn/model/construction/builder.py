@@ -22,7 +22,7 @@ from prbnn.rules.base import Rule, naming
 from prbnn.rules.expressions import Expression, ExpressionError, parse
 from prbnn.rules.regions import in_region
 from prbnn.rules.statements import Curvature, Slope, Statement, Step, Value
-from prbnn.rules.strengths import Hard
+from prbnn.rules.strengths import Hard, Kind
 
 INSTEAD = 'leave enforce="construction" out'
 
@@ -49,6 +49,24 @@ def construction_of(
     _check_network(plan, hard, columns)
     _check_together(plan, hard, columns)
     return plan
+
+
+def builds_limits(
+    network: Network | Callable, rules: Sequence[Rule], columns: Columns, likelihood: Likelihood
+) -> bool:
+    """Whether the hard ones of ``rules`` are limits that are numbers and hold everywhere, and can be built."""
+    hard = [rule for rule in rules if isinstance(rule.strength, Hard)]
+    for rule in hard:
+        ends = [read_end(rule, end, columns) for end, _ in ends_of(rule, columns)]
+        numbers = ends and all(isinstance(end, float) for end in ends)
+        if not numbers or rule.where is not None or rule.strength.kind != Kind.HARD:
+            return False
+    try:
+        construction_of(network, hard, columns, likelihood)
+    except KnowledgeError:
+        # which of them clash is said where they exert pressure
+        return False
+    return bool(hard)
 
 
 def _refused(rule: Rule, why: str) -> KnowledgeError:
