@@ -55,7 +55,7 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     hard = [solution.rules[place] for place in places]
     moving = solution.proof is None and projects(solution)
     # draws that are moved are searched for points where they break a rule: no need to do it twice
-    few = check_points(raw.columns) // RAW_FEWER if moving else None
+    few = check_points(raw.columns) // RAW_FEWER
     check = raw.check(
         solution.rules, raw.bind(solution.rules, few) if moving and solution.rules else None
     )

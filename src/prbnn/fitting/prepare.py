@@ -53,8 +53,8 @@ SEQUENCE_POOL = 1024
 # the least number of points that a step evaluates: of rules for whole functions, and over several inputs
 FUNCTION_POINTS = 512
 SURFACE_POINTS = 256
-# points of each pool that are searched after a chunk of steps: the fraction of functions that break a rule
-# there steers its dual, which needs to be less exact where draws are moved later
+# points of each pool that are searched after a chunk of steps: the fraction of functions that break a
+# rule there steers its dual, which needs to be less exact where draws are moved later
 SEARCHED = 16_384
 SEARCHED_LED = 2048
 # enough to find the mistakes of a rule
@@ -198,10 +198,10 @@ def _way(
 ) -> Enforce:
     """How the hard rules are kept; "auto" is settled.
 
-    A network can be built to obey limits at no cost. Draws are moved where the network is smooth and has a
-    linear last layer, and the engine draws from a distribution over weights: the slopes of a relu network
-    jump, so that no set of points is dense, and a sampler's draws are conditioned exactly. All else is
-    kept by pressure.
+    A network can be built to obey limits at no cost. Draws are moved where the network is smooth and has
+    a linear last layer, and the engine draws from a distribution over weights: the slopes of a relu
+    network jump, so that no set of points is dense, and a sampler's draws are conditioned exactly. All
+    else is kept by pressure.
     """
     hard = [rule for rule in rules if rule.strength.kind == Kind.HARD]
     if enforce != "auto":

@@ -23,7 +23,7 @@ class Task(NamedTuple):
 
     - `data`: the rows that are trained on, in an order of their own (see `in_order`)
     - `knowledge`: every rule as stated; `rules`: those that training enforces, without those that the
-      network obeys by construction, and with a tolerance where draws that break a hard one are moved later
+      network obeys by construction; a hard one has a tolerance where draws that break it are moved later
     - `units`: the user's unit of each trained rule's f
     - `columns`, `weight`: the table and the weights of its rows, in the user's order
     - `projects`: whether draws that break a hard rule are moved to the nearest function that obeys

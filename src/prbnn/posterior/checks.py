@@ -29,8 +29,8 @@ CHECK_POINTS = 8192
 CHECK_SEQUENCES = 512
 # enough to notice rounding of rules that hold by construction
 BUILT_POINTS = 256
-# points of a pool that are evaluated at a time, of one draw and of the mean of all: hidden layers at more do
-# not fit into a cache
+# points of a pool that are evaluated at a time, of one draw and of the mean of all: hidden layers at
+# more do not fit into a cache
 AT_ONCE = 1024
 MEAN_POINTS = 16
 

@@ -54,7 +54,7 @@ def construction_of(
 def builds_limits(
     network: Network | Callable, rules: Sequence[Rule], columns: Columns, likelihood: Likelihood
 ) -> bool:
-    """Whether the hard ones of ``rules`` are limits that are numbers and hold everywhere, and can be built."""
+    """Whether the hard ones of ``rules`` are numbers as limits, hold everywhere, and can be built."""
     hard = [rule for rule in rules if isinstance(rule.strength, Hard)]
     for rule in hard:
         ends = [read_end(rule, end, columns) for end, _ in ends_of(rule, columns)]
