@@ -72,10 +72,12 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         acceptance, moves = solution.proof.acceptance, None
         posterior, result = _proved(solution, solution.proof, wanted)
     stored = check
+    # of sequences the passes of the projection, each over fresh ones, are the dense check
+    searches = moving and raw.columns.layout is None
     if len(posterior) != len(raw) or hard:
-        worst = where_worst(posterior, solution.rules, few, CHECKED) if moving else None
+        worst = where_worst(posterior, solution.rules, few, CHECKED) if searches else None
         stored = posterior.check(solution.rules, worst)
-    if moving and acceptance:
+    if searches and acceptance:
         # the dense check has the last word
         kept = stored.of(places).obeys()
         posterior, stored = posterior.take(kept), stored.among(kept)

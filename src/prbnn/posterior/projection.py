@@ -269,7 +269,7 @@ def where_worst(
     Regions over one input have dense points anyway. ``seed`` draws the points.
     """
     columns = posterior.columns
-    if len(columns.inputs) == 1 or columns.layout is not None or not len(posterior):
+    if len(columns.inputs) == 1 or not len(posterior):
         return posterior.bind(rules, seed=seed)
     pool = posterior.bind(rules, SURFACE_POOL, seed=seed, edges=True)
     scouts = np.arange(len(posterior))[:: max(1, len(posterior) // SCOUTS)][:SCOUTS]

@@ -127,7 +127,9 @@ def _posteriors(
     declared = settings.network
     if columns.layout is not None:
         declared = over(declared, columns.layout)
-    if settings.parameters.get("enforce") == "construction":
+    # in files of before, only what was asked for was built
+    asked = settings.parameters.get("enforce") == "construction"
+    if record.get("built", asked) is True:
         declared = construction_of(declared, rules, columns, settings.likelihood)
     found = {name: part.shape[1:] for name, part in _under("draws/network/", tensors).items()}
     fixed = _under("buffers/", tensors)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from prbnn.fitting.result import Solution
+from prbnn.model.construction.built import Built
 from prbnn.model.weights import buffers, by_leaf
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
@@ -98,6 +99,7 @@ def _record(saved: SavedModel, kept: bool) -> Record:
     return {
         "written_by": _versions(),
         "estimator": saved.estimator,
+        "built": isinstance(posterior.network, Built),
         "parameters": {name: to_json(value, name) for name, value in given.items()},
         "knowledge": _knowledge(knowledge, solution.rules),
         "settings": {
