@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from prbnn import ForkedError
-from prbnn.system.process import computing
+from prbnn.system.process import computing, side_by_side
 
 PARENT = """
 import os, signal, sys, warnings
@@ -80,3 +82,10 @@ def test_the_process_that_computed_first_goes_on(monkeypatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(ForkedError, match=r"get_context\('spawn'\)"):
         computing()
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_threads_compute_with_the_precision_of_their_caller(double):
+    with jax.enable_x64(double):
+        kinds = side_by_side(lambda value: jnp.asarray(value).dtype, [0.1, 0.2, 0.3])
+    assert kinds == [jnp.float64 if double else jnp.float32] * 3

@@ -28,7 +28,7 @@ PARAMETERS = {
     "tempering": 'weight of the KL term; "auto" chooses it by the score on held-out rows',
     "scaling": '"standard", "minmax" or "none"',
     "steps": "number of training steps; the default of the engine if None",
-    "batch_size": "rows per step; None uses all rows, or 1,024 where there are more than 4,096",
+    "batch_size": "rows per step; None uses all rows, or 1,024 where there are more than 2,048",
     "points": "number of points of its region at which a rule is evaluated per step",
     "rejection": "fraction of drawn functions that may break a hard rule and be rejected; a smaller "
     "fraction means stronger enforcement in training and narrower bands; the default of the engine "
@@ -41,7 +41,8 @@ PARAMETERS = {
     "enforce": 'how hard rules are kept: "pressure" on the posterior until few draws break them; '
     '"projection" of each draw that breaks one to the nearest function that obeys; "construction" builds '
     "limits and shapes into the network, which then obeys them for all weights, and raises where that "
-    'cannot be done; "auto" is mild pressure and then projection for smooth networks, else pressure',
+    'cannot be done; "auto" builds in where all hard rules are limits that hold everywhere, is mild '
+    "pressure and then projection for other rules of smooth networks, and else pressure",
     "categories": "columns that take only the values seen in the data; boolean and categorical "
     "columns of a data frame need not be named. Every other column is a number: rules are evaluated "
     "and proved between its values, too",

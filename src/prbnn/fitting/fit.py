@@ -55,7 +55,7 @@ def fit(
     - ``scaling``: "none" (the network sees your units, in which priors and duals are stated), "standard"
       or "minmax"
     - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
-    - ``batch_size``: rows per step; None is all rows, or 1,024 of a table with more than 4,096
+    - ``batch_size``: rows per step; None is all rows, or 1,024 of a table with more than 2,048
     - ``points``: at how many points of each rule's region a step evaluates it
     - ``rejection``: fraction of drawn functions that may break a hard rule without a tolerance, and be
       rejected by conditioning; a smaller one means more pressure and a narrower posterior. None is the
@@ -75,8 +75,9 @@ def fit(
     - ``enforce``: how hard rules are kept. "pressure" moves the posterior until few draws break them;
       "projection" trains without them, and the estimators then move each draw that breaks one to the
       nearest function that obeys; "construction" builds the rules into the network, which then obeys
-      them whatever its weights are, and raises where that cannot be done; "auto" is mild pressure and
-      then projection for smooth networks and engines that can always draw more, else pressure
+      them whatever its weights are, and raises where that cannot be done; "auto" is construction where
+      all hard rules are limits that hold everywhere, mild pressure and then projection for other rules
+      of smooth networks and engines that can always draw more, else pressure
     - ``censored``, ``upper``: which rows of ``y`` are only one end of what is known, and the upper ends
       of those that are "between"; as in `PRBNNRegressor.fit`
 

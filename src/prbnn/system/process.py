@@ -37,11 +37,20 @@ def side_by_side(one: Callable[[Part], Found], parts: Sequence[Part]) -> list[Fo
     """``one`` of each part, in order, on as many threads as there are cores.
 
     A compiled program of a small network runs on one core, and Python's lock is free while it does.
+    A thread does not inherit ``jax.enable_x64``, so each computes with the precision of the caller.
 
     >>> side_by_side(abs, [-1, 2])
     [1, 2]
     """
     if len(parts) < 2:
         return [one(part) for part in parts]
+    import jax
+
+    double = jax.config.jax_enable_x64
+
+    def with_precision(part: Part) -> Found:
+        with jax.enable_x64(double):
+            return one(part)
+
     with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
-        return list(pool.map(one, parts))
+        return list(pool.map(with_precision, parts))
