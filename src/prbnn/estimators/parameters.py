@@ -20,29 +20,32 @@ PARAMETERS = {
     'MLP((100,), "gelu"), if None',
     "knowledge": "list of rules, in the units and column names of the data",
     "inference": ", ".join(f'"{name}"' for name in ENGINES) + ", or an engine with its options; "
-    '"bbb" mixes four posteriors from different starts, BayesByBackprop() is one',
+    '"bbb" is BayesByBackprop(draws=2, members=4): four posteriors trained side by side from different '
+    "starts, and mixed; BayesByBackprop() is one",
     "noise": '"learned", "by input", or a standard deviation in the units of the target',
     "likelihood": "distribution of the observations around the prediction, such as `StudentT()` for "
     "data with outliers or `Poisson()` for counts; Gaussian(noise) if None",
     "prior": "prior over weights; LayerNormal() if None",
-    "tempering": 'weight of the KL term; "auto" chooses it by the score on held-out rows',
+    "tempering": 'weight of the KL term; "auto" chooses it by the log density of held-out rows',
     "scaling": '"standard", "minmax" or "none"',
     "steps": "number of training steps; the default of the engine if None",
     "batch_size": "rows per step; None uses all rows, or 1,024 where there are more than 2,048",
     "points": "number of points of its region at which a rule is evaluated per step",
-    "rejection": "fraction of drawn functions that may break a hard rule and be rejected; a smaller "
-    "fraction means stronger enforcement in training and narrower bands; the default of the engine "
-    "if None",
+    "rejection": "under pressure, the fraction of drawn functions that may break a hard rule and be "
+    "rejected; a smaller fraction means stronger enforcement in training and narrower bands; the default "
+    "of the engine if None",
     "draws": "number of functions that are stored",
     "prove": "True stores only draws that are proved to obey the hard rules on the sets that "
     "certificate_ names (at training rows, for columns that a rule does not name), and continues "
     "training with counterexamples where most draws are not proved; a number is the time limit in "
     "seconds",
-    "enforce": 'how hard rules are kept: "pressure" on the posterior until few draws break them; '
+    "enforce": 'how hard rules are kept: "pressure" on the posterior until few draws break one; '
     '"projection" of each draw that breaks one to the nearest function that obeys; "construction" builds '
     "limits and shapes into the network, which then obeys them for all weights, and raises where that "
-    'cannot be done; "auto" builds in where all hard rules are limits that hold everywhere, is mild '
-    "pressure and then projection for other rules of smooth networks, and else pressure",
+    'cannot be done. "auto", for a smooth `MLP` over a table and an engine that can always draw more: '
+    "construction where all hard rules are numbers as limits that hold everywhere; else training holds "
+    "the mean violation of each hard rule to 0.01 of the rule's unit, and draws that break one are moved "
+    'as by "projection". For all other networks and engines "auto" is pressure',
     "categories": "columns that take only the values seen in the data; boolean and categorical "
     "columns of a data frame need not be named. Every other column is a number: rules are evaluated "
     "and proved between its values, too",

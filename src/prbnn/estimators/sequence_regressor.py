@@ -48,7 +48,8 @@ STEPS, MANY_STEPS, MANY = 3000, 6000, 1000
         "time": "of a long table, the column that orders the steps",
         "history": "of a long table, the number of observed steps",
         "ahead": "of a long table, the number of steps to predict",
-        "inference": "an engine's name or the engine; Bayes by Backprop with 2 draws per step if None",
+        "inference": 'an engine or its name; "bbb", also if None, is Bayes by Backprop with one member, '
+        "2 draws per step, clipped gradients and a short memory",
         "noise": f"{PARAMETERS['noise']}; one noise per output and step",
         "prior": "prior over weights; LayerNormal() if None",
         "tempering": "weight of the KL term",

@@ -50,16 +50,17 @@ def fit(
     Maximises E_q log p(y | x, w) - tempering * KL(q || prior) subject to the rules.
 
     - ``x``, ``y``: tables or arrays; both None fits the prior under the rules alone
-    - ``inference``: an engine or its name
+    - ``inference``: an engine or its name; a name stands for the engine with its own defaults, so "bbb"
+      is one posterior
     - ``likelihood``, ``prior``: where None, a Gaussian with learned noise, and a standard normal
     - ``scaling``: "none" (the network sees your units, in which priors and duals are stated), "standard"
       or "minmax"
     - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
     - ``batch_size``: rows per step; None is all rows, or 1,024 of a table with more than 2,048
     - ``points``: at how many points of each rule's region a step evaluates it
-    - ``rejection``: fraction of drawn functions that may break a hard rule without a tolerance, and be
-      rejected by conditioning; a smaller one means more pressure and a narrower posterior. None is the
-      engine's own
+    - ``rejection``: under pressure, the fraction of drawn functions that may break a hard rule without a
+      tolerance, and be rejected by conditioning; a smaller one means more pressure and a narrower
+      posterior. None is the engine's own
     - ``draws``: how many raw functions the returned posterior holds; None is 1,000, or all there are
       of an engine with a fixed number of members or kept draws
     - ``sample_weight``: how many rows each row counts as
@@ -75,9 +76,11 @@ def fit(
     - ``enforce``: how hard rules are kept. "pressure" moves the posterior until few draws break them;
       "projection" trains without them, and the estimators then move each draw that breaks one to the
       nearest function that obeys; "construction" builds the rules into the network, which then obeys
-      them whatever its weights are, and raises where that cannot be done; "auto" is construction where
-      all hard rules are limits that hold everywhere, mild pressure and then projection for other rules
-      of smooth networks and engines that can always draw more, else pressure
+      them whatever its weights are, and raises where that cannot be done. "auto", for a smooth `MLP`
+      over a table and an engine that can always draw more, is construction where all hard rules are
+      numbers as limits that hold everywhere; else training holds the mean violation of each hard rule to
+      0.01 of the rule's unit, and the estimators move the draws that break one. In all other cases
+      "auto" is pressure
     - ``censored``, ``upper``: which rows of ``y`` are only one end of what is known, and the upper ends
       of those that are "between"; as in `PRBNNRegressor.fit`
 

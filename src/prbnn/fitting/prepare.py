@@ -37,12 +37,12 @@ from prbnn.rules.strengths import Kind
 from prbnn.system.process import computing
 
 # how hard rules are kept: by pressure and rejection, by moving the draws that break them, or by the
-# network's own form; "auto" is one of the first two
+# network's own form; "auto" is one of these
 Enforce = Literal["auto", "pressure", "projection", "construction"]
 # what "pressure" was called before
 FORMER = "training"
-# where "auto" moves draws, the mean violation that training allows before, in the rule's unit: pressure
-# leads draws to where the rules are and leaves their width, and they are moved less far
+# where "auto" moves draws, the mean violation that training allows first, in the rule's unit: so little
+# pressure leads draws to where the rules are and leaves their width, and they are moved less far
 LED = 0.01
 
 # points in the pool of a region over one input, and over several
@@ -198,10 +198,10 @@ def _way(
 ) -> Enforce:
     """How the hard rules are kept; "auto" is settled.
 
-    A network can be built to obey limits at no cost. Draws are moved where the network is smooth and has
-    a linear last layer, and the engine draws from a distribution over weights: the slopes of a relu
-    network jump, so that no set of points is dense, and a sampler's draws are conditioned exactly. All
-    else is kept by pressure.
+    Draws are moved where the network is smooth and has a linear last layer, and the engine draws from a
+    distribution over weights: the slopes of a relu network jump, so that no set of points is dense, and a
+    sampler's draws are conditioned exactly. Such a network is built to obey limits, at no cost, where
+    these are all its hard rules. All else is kept by pressure.
     """
     hard = [rule for rule in rules if rule.strength.kind == Kind.HARD]
     if enforce != "auto":

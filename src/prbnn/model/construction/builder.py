@@ -1,6 +1,7 @@
 """Rules met by construction: which can be built into a network, and why others cannot.
 
-Reach for it with ``enforce="construction"``, where the rules are limits or shapes of single outputs.
+Reach for it with ``enforce="construction"``, where the rules are limits or shapes of single outputs;
+``enforce="auto"`` does where the hard rules are numbers as limits that hold everywhere.
 `construction_of` reads the rules; what it returns is a declaration like `MLP`, to be built.
 """
 
