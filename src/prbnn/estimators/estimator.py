@@ -269,7 +269,7 @@ class Estimator(BaseEstimator):
 
         Each is proved, refuted with a counterexample, or undecided after ``seconds``; ``rows`` is the
         number of training rows at which columns that a rule does not name are held (None is all of
-        them), see `prbnn.certify.certify`. With ``raw=True`` the draws are those before any was rejected,
+        them), see `prbnn.certify.certify`. With ``raw=True`` the draws are raw: none moved or rejected,
         and `RuleCertificate.chance_of_breaking` then bounds the probability that a drawn function breaks
         a rule.
         """

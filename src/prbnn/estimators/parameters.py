@@ -56,7 +56,7 @@ PARAMETERS = {
 ATTRIBUTES = {
     "posterior_": "stored draws; each of them obeys the rules that are hard without a tolerance, at "
     "all points checked, unless result_ says that acceptance is too low",
-    "raw_posterior_": "draws before any was rejected",
+    "raw_posterior_": "raw draws, before any was moved or rejected",
     "acceptance_": "fraction of raw draws that obey every hard rule, after projection where draws are "
     "moved",
     "knowledge_report_": "table of the rules",

@@ -115,8 +115,9 @@ class Price:
 def has_price(rule: Rule) -> bool:
     """Whether a rule's dual says what loosening the rule would buy.
 
-    For `.hard()` without a tolerance it does not: that dual grows until the allowed fraction of draws is
-    rejected, so it depends on this fraction as much as on the data.
+    For `.hard()` without a tolerance it does not: that dual grows until few enough draws break the rule
+    (or, where draws are moved, until their mean violation is small), so it depends on how few are asked
+    for as much as on the data.
 
     >>> from prbnn import AtLeast
     >>> has_price(AtLeast(0).hard(0.01)), has_price(AtLeast(0).hard())

@@ -110,7 +110,8 @@ def knowledge(subject: Subject, findings: Findings) -> str:
     return (
         _lead(
             "Functions are evaluated at thousands of points of each rule's region. Those that break a "
-            "hard rule are rejected, the others stored. This is a dense check, not a proof."
+            "hard rule are moved to the nearest function that obeys, or rejected. This is a dense check, "
+            "not a proof."
         )
         + knowledge_table(subject, findings)
         + _small(
@@ -130,8 +131,8 @@ def _no_prices(subject: Subject) -> str:
     if all(has_price(rule) for rule in subject.rules):
         return ""
     return (
-        " A hard rule without a tolerance has no price: its multiplier depends on the fraction of "
-        "functions that may be rejected. State a tolerance to get one."
+        " A hard rule without a tolerance has no price: its multiplier only says how hard training "
+        "pushed. State a tolerance to get one."
     )
 
 

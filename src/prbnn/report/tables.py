@@ -95,7 +95,7 @@ def knowledge_table(subject: Subject, findings: Findings) -> str:
                 escape(typeset(report.strength)),
                 value(report.violation, unit),
                 f"{fraction(report.stored_share)} stored<br>"
-                f'<span class="faint">{fraction(report.raw_share)} before rejection</span>',
+                f'<span class="faint">{fraction(report.raw_share)} of raw draws</span>',
                 "–" if found is None else f"{found[0]:,} of {found[1]:,}",
                 _price(report.price, unit, probable=chance),
                 _price(report.bound_price, unit),
