@@ -1,4 +1,4 @@
-"""Ways to keep the same rules: none, soft, hard by training, by construction; side by side in one run.
+"""Ways to keep the same rules: none, soft, hard in three ways; side by side in one run.
 
 Run `python benchmarks/construction.py`; `--data-sets 10 4` says how many data sets of simulation 2 and
 of the problem with four inputs.
@@ -81,11 +81,13 @@ SETTINGS = (
         ABOUT_SURFACE,
     ),
 )
+RECTIFIED = {"network": MLP((100,), "relu")}
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "no rules": ("none", {}),
     "soft": ("soft", {}),
-    "hard, by training": ("hard", {}),
-    "by construction": ("hard", {"enforce": "construction"}),
+    "by projection": ("hard", {"enforce": "projection"}),
+    "by pressure": ("hard", {**RECTIFIED, "enforce": "pressure"}),
+    "by construction": ("hard", {**RECTIFIED, "enforce": "construction"}),
     "by construction, tanh": (
         "hard",
         {"enforce": "construction", "network": MLP(activation="tanh")},

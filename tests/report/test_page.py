@@ -23,7 +23,7 @@ from prbnn.fitting.result import Result
 from prbnn.report.findings import Findings, findings_of
 from prbnn.report.page import Subject, html_page, write_report
 from prbnn.report.profiles import limits, path, profile
-from prbnn.report.tables import audit_table
+from prbnn.report.tables import audit_table, made_table
 from prbnn.report.verdict import headline, tiles, verdict
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -200,9 +200,21 @@ def test_the_page_says_how_it_was_made(subject: Subject, page: Page) -> None:
         "3 rows were dropped & forgotten",
         subject.fingerprint,
         "MLP(hidden=(8,)",
-        "bbb",
+        "BayesByBackprop(draws=2",
+        "kept by pressure",
     ):
         assert said in page.text
+
+
+def test_limits_that_auto_built_into_the_usual_network_are_said_to_be() -> None:
+    x = np.linspace(0, 1, 30)[:, None]
+    model = PRBNNRegressor(
+        knowledge=[AtLeast(0)], tempering=0.2, steps=20, draws=10, random_state=0
+    )
+    subject = Subject(model.fit(x, x[:, 0]), None, x, x[:, 0], np.zeros(30, bool), "A line")
+    made = made_table(subject)
+    assert "kept by construction" in made
+    assert "MLP(hidden=(100,), activation=&#x27;gelu&#x27;)" in made
 
 
 def test_the_page_shows_no_price_of_hard_rules_without_a_tolerance(

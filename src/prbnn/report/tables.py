@@ -12,7 +12,7 @@ import numpy as np
 from prbnn.assessment.audit import Finding
 from prbnn.assessment.calibration import LEVELS, expected_range
 from prbnn.assessment.scores import ClassScores, RegressionScores
-from prbnn.model.networks import MLP
+from prbnn.model.construction.built import built_in
 from prbnn.report.findings import Findings
 from prbnn.report.subject import Subject
 from prbnn.report.verdict import mood_of, of_output, scored_rows
@@ -259,7 +259,6 @@ def _band(mean: float, low: float, high: float) -> str:
 def made_table(subject: Subject) -> str:
     """What is needed to make the model again: data, network, engine, seed, versions."""
     model = subject.model
-    inference = getattr(model.inference, "name", model.inference)
     noise = np.atleast_1d(getattr(model, "noise_", np.nan))
     choice = getattr(model, "tempering_choice_", None)
     tempering = (
@@ -271,9 +270,9 @@ def made_table(subject: Subject) -> str:
         ("Columns", ", ".join(_with_unit(subject, name) for name in subject.column_names)),
         ("Predicts", ", ".join(_with_unit(subject, name) for name in subject.output_names)),
         ("Fingerprint of the data", subject.fingerprint),
-        ("Network", repr(model.network or MLP())),
+        ("Network", repr(model.settings_.network)),
         ("Hard rules", _kept_by(subject)),
-        ("Engine", str(inference)),
+        ("Engine", repr(model.settings_.inference)),
         ("Likelihood", f"{subject.posterior.likelihood}"),
         ("Tempering", tempering),
         ("Functions", f"{len(subject.posterior):,} stored, {percent(model.acceptance_)} accepted"),
@@ -294,7 +293,7 @@ def made_table(subject: Subject) -> str:
 def _kept_by(subject: Subject) -> str:
     """How hard rules are kept; where draws were moved, for each rule how many and how far."""
     model = subject.model
-    if model.enforce == "construction":
+    if built_in(subject.posterior.network):
         return "kept by construction"
     moved = [rule.moves for rule in model.knowledge_report_ if rule.moves is not None]
     if not moved:

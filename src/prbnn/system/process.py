@@ -45,8 +45,9 @@ def side_by_side(one: Callable[[Part], Found], parts: Sequence[Part]) -> list[Fo
     if len(parts) < 2:
         return [one(part) for part in parts]
     import jax
+    import jax.numpy as jnp
 
-    double = jax.config.jax_enable_x64
+    double = jnp.result_type(float) == jnp.float64
 
     def with_precision(part: Part) -> Found:
         with jax.enable_x64(double):

@@ -11,7 +11,7 @@ from prbnn_studies.peers import boosting, own, smooth
 from prbnn_studies.peers.fitted import Method
 
 PLAIN, RULES = "plain", "with-rules"
-SMOOTH, MOVED = "smooth", "smooth-rules"
+RECTIFIED, PRESSED = "relu", "relu-rules"
 
 
 class Peer(NamedTuple):
@@ -30,7 +30,7 @@ PEERS = {
     "gp": Peer(smooth.gaussian_process, "sklearn", "limits by clipping"),
     "ensemble": Peer(smooth.ensemble, "sklearn", "limits by clipping"),
 }
-METHODS = (PLAIN, RULES, SMOOTH, MOVED, *PEERS)
+METHODS = (PLAIN, RULES, RECTIFIED, PRESSED, *PEERS)
 NOT_INSTALLED = "not installed"
 
 
@@ -45,7 +45,7 @@ def method_of(name: str, steps: int | None = None) -> Method | None:
     ours: dict[str, Callable] = {
         PLAIN: own.plain,
         RULES: own.with_rules,
-        SMOOTH: own.smooth,
-        MOVED: own.moved,
+        RECTIFIED: own.rectified,
+        PRESSED: own.pressed,
     }
     return partial(ours[name], steps=steps)

@@ -1,4 +1,4 @@
-"""prbnn's own methods: the regressor as it comes and with a smooth network, without and with rules."""
+"""prbnn's own methods, without and with rules: the regressor as it comes, and a rectified network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from prbnn import MLP, LayerNormal, PRBNNRegressor
+from prbnn import MLP, BayesByBackprop, Normal, PRBNNRegressor
 from prbnn.errors import CollapseWarning
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
@@ -19,10 +19,11 @@ from prbnn_studies.peers.data import Rows
 from prbnn_studies.peers.fitted import Fitted
 from prbnn_studies.peers.predictive import Predictive
 
-SMOOTH = {
-    "network": MLP((100,), "gelu"),
-    "prior": LayerNormal(2.0),
-    "enforce": "projection",
+RECTIFIED = {
+    "network": MLP((100,), "relu"),
+    "prior": Normal(),
+    "scaling": "minmax",
+    "inference": BayesByBackprop(),
 }
 
 
@@ -36,14 +37,14 @@ def with_rules(rows: Rows, steps: int | None = None) -> Fitted:
     return _fit(rows, [rule.hard() for rule in rows.table.rules], steps)
 
 
-def smooth(rows: Rows, steps: int | None = None) -> Fitted:
-    """A smooth network with a prior by layer, without rules."""
-    return _fit(rows, (), steps, **SMOOTH)
+def rectified(rows: Rows, steps: int | None = None) -> Fitted:
+    """One posterior of a rectified network with independent weights, without rules."""
+    return _fit(rows, (), steps, **RECTIFIED)
 
 
-def moved(rows: Rows, steps: int | None = None) -> Fitted:
-    """The same with every rule hard: draws are moved to the nearest function that obeys."""
-    return _fit(rows, [rule.hard() for rule in rows.table.rules], steps, **SMOOTH)
+def pressed(rows: Rows, steps: int | None = None) -> Fitted:
+    """The same with every rule hard: pressure on the posterior until few draws break them."""
+    return _fit(rows, [rule.hard() for rule in rows.table.rules], steps, **RECTIFIED)
 
 
 def _fit(rows: Rows, rules: Sequence[Rule], steps: int | None, **options: Any) -> Fitted:
