@@ -156,7 +156,7 @@ def worst_places(
     width: int,
     count: int,
 ) -> tuple[Array, Array, Array]:
-    """Where in each pool draws are broken worst, among ``width`` points from ``start`` on.
+    """Where in each pool draws are broken worst, among ``width`` points from each one's ``start`` on.
 
     Returns ``count`` places per draw and region and the lowest score at each, both (draws, regions,
     count), and the least score of each rule (draws, rules).
@@ -165,7 +165,8 @@ def worst_places(
 
     blocks, size = _blocks(width)
 
-    def one(vector: Array) -> tuple[Array, Array, Array]:
+    def one(part: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        vector, start = part
         function = model.response(vector)
 
         def by_point(_: Kind, score: Array, __: Array | None) -> Array:
@@ -179,7 +180,7 @@ def worst_places(
         depth, places = jax.lax.top_k(-regions, count)
         return places + start, -depth, jnp.min(found, axis=1)
 
-    return jax.lax.map(one, vectors)
+    return jax.lax.map(one, (vectors, start))
 
 
 def chance_below(model: DrawnModel, vectors: np.ndarray, knowledge: BoundKnowledge) -> np.ndarray:

@@ -28,8 +28,8 @@ from prbnn.posterior.prediction import (
 )
 from prbnn.posterior.quantiles import mixture_quantiles
 from prbnn.rules.base import Rule
-from prbnn.rules.regions import sample
-from prbnn.rules.scoring.binding import BoundKnowledge, bind_all
+from prbnn.rules.regions import Sampling, sample
+from prbnn.rules.scoring.binding import BoundKnowledge, bind_all, bind_pools
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
 from prbnn.system.process import computing
 
@@ -230,6 +230,13 @@ class Posterior:
             further=further,
             most=1.0,
         )
+
+    def bind_pools(
+        self, rules: Sequence[Rule], pools: Mapping[Sampling, np.ndarray]
+    ) -> BoundKnowledge:
+        """The rules at given points of each region, without safety margins."""
+        exact = built_in(self.network)
+        return bind_pools(rules, self.columns, self.scaling, pools, margins=False, exact=exact)
 
     def check(self, rules: Sequence[Rule], knowledge: BoundKnowledge | None = None) -> Check:
         """Score every draw against every rule on a dense set of points, or on those of ``knowledge``.

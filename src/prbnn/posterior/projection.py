@@ -9,9 +9,8 @@ are left to be rejected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,43 +18,32 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from prbnn.posterior import nearest
-from prbnn.posterior.checks import worst_places
 from prbnn.posterior.draws import Posterior
 from prbnn.posterior.prediction import network_inputs
+from prbnn.posterior.searching import Search, blocks, in_blocks
 from prbnn.rules.base import Rule
-from prbnn.rules.regions import beside, sample
 from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
 from prbnn.system.process import computing, side_by_side
 
 # training rows at which the distance is measured, at most
 ROWS = 256
-# draws per call of the compiled programs; the last call repeats some, so that there is one program
-BLOCK = 8
-# points of each region's pool: over one input, and over several
-POOL = 8192
-SURFACE_POOL = 65_536
-# draws that search first, in how many rounds and at which fraction of the pool; how many points of a rule
-# a search reports of each draw
+# draws that search first, in how many rounds and at how many points of each region
 SCOUTS = 16
-SCOUTING = 4
-SCOUTED = 1 / 4
-REPORTED = 4
-# points that are kept of those reported, and at how many values of the columns that a rule sweeps each is
-# evaluated
-KEPT = 256
-EACH = 4
-# searches of all draws, and the points of each, as a fraction of the pool
+SCOUTING = 6
+SCOUTED = 16_384
+# searches of all draws, and the points of each over one input and over several
 SEARCHES = 6
-SEARCHED = 1 / 4
+SEARCHED = 2048
+SURFACE_SEARCHED = 8192
 # how far inside its limit a score must be where a draw is moved, in the unit of the rule. Over several
 # inputs no points are dense, and a function that touches its limit at some crosses it between them:
 # slopes and differences by more than values. It grows by GROWTH, up to MOST times as much, where a search
 # finds a draw that has moved broken again
 INSIDE = 0.5 * CHECK_TOLERANCE
-SURFACE_INSIDE = 5e-2
+SURFACE_INSIDE = 1e-2
 SURFACE_INSIDE_VALUES = 1e-3
-GROWTH, MOST = 1.5, 4.0
+GROWTH, MOST = 2.0, 8.0
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
 
@@ -104,7 +92,7 @@ def project(
         left = everyone
         for _ in range(SEARCHES):
             mover.move(left)
-            close, broken = mover.search(left)
+            close, broken = mover.search(left, mover.searched)
             obeys[left] = ~broken
             left = left[close]
             if not len(left):
@@ -112,16 +100,18 @@ def project(
         # points that were found late are new to the draws that were done before
         done = np.flatnonzero(obeys)
         obeys[done] = ~mover.move(done)
+        done = np.flatnonzero(obeys)
+        _, broken = mover.search(done, mover.searched)
+        obeys[done] = ~broken
     return mover.result(obeys)
 
 
 class _Mover:
-    """Draws on their way, and the points of each region where draws were found broken worst.
+    """Draws on their way.
 
-    `states` are the draws; `worst` has a dictionary per region, from places of its pool to the lowest
-    score there; `broken` (draws, rules) is whether a draw was found breaking a rule where it began;
-    `inside` is the score of each rule where a draw is moved, and `growth` how many times as much each
-    draw needs.
+    `states` are the draws; `broken` (draws, rules) is whether a draw was found breaking a rule where it
+    began; `inside` is the score of each rule where a draw is moved, and `growth` how many times as much
+    each draw needs.
     """
 
     def __init__(
@@ -134,46 +124,46 @@ class _Mover:
     ) -> None:
         columns = posterior.columns
         surface = len(columns.inputs) > 1 and columns.layout is None
-        self.posterior, self.rules, self.moving, self.states = posterior, rules, moving, states
+        self.posterior, self.moving, self.states = posterior, moving, states
         self.growth = np.ones(len(posterior))
-        pool = SURFACE_POOL if surface else POOL
-        self.pool = posterior.bind(rules, pool, seed=seed, edges=True)
-        values = np.array([self.pool.rule(place).of_values for place in range(len(rules))])
+        self.searching = Search(posterior, rules, seed)
+        self.searched = SURFACE_SEARCHED if surface else SEARCHED
+        bound = self.searching.bound
+        values = np.array([bound.rule(place).of_values for place in range(len(rules))])
         several = np.where(values, SURFACE_INSIDE_VALUES, SURFACE_INSIDE)
         self.inside = several if surface else np.full(len(rules), INSIDE)
-        self.samplings = [
-            rules[places[0]].sampling(columns).shared(columns) for places in self.pool.members
-        ]
-        self.points = [
-            sample(sampling, columns, self.pool.pool, seed, edges=True)
-            for sampling in self.samplings
-        ]
-        self.worst: list[dict[int, float]] = [{} for _ in self.samplings]
-        # blocks of the pool take turns; the scouts have the first ones
-        self.next = int(self.pool.pool * SCOUTED)
         self.broken = np.zeros((len(posterior), len(rules)), bool)
 
     def scout(self, draws: np.ndarray) -> bool:
-        """Search a large part of the pool and move ``draws``, in turn; whether one of them obeys."""
+        """Search many points and move ``draws``, in turn; whether one of them obeys."""
         failed = np.zeros(len(draws), bool)
         for _ in range(SCOUTING):
-            close, _ = self._searched(draws, 0, int(self.pool.pool * SCOUTED))
+            close, _ = self.search(draws, SCOUTED)
             if not close.any():
                 return True
             failed = self.move(draws)
+        # how far inside scouts had to be, others begin
+        self.growth[:] = np.median(self.growth[draws])
         return not failed.all()
 
-    def search(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Search ``draws`` at the next points of the pool; see `_searched`."""
-        width = max(REPORTED, int(self.pool.pool * SEARCHED))
-        start, self.next = self.next, (self.next + width) % (self.pool.pool - width + 1)
-        return self._searched(draws, start, width)
+    def search(self, draws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which draws must be moved for ``count`` new points, and which of them break a rule.
+
+        The worst points of those that must be moved are remembered.
+        """
+        looked = self.searching.look(self._vectors(draws), count)
+        self._note(draws, looked.least)
+        close = breaks(looked.least, -self._allowed(draws)).any(axis=1)
+        again = draws[close & np.any(self.states.move[draws] != 0, axis=1)]
+        self.growth[again] = np.minimum(GROWTH * self.growth[again], MOST)
+        self.searching.remember(looked, close)
+        return close, breaks(looked.least, CHECK_TOLERANCE).any(axis=1)
 
     def move(self, draws: np.ndarray) -> np.ndarray:
         """Move those of ``draws`` that break a rule at the points known; which of them still do."""
         if not len(draws):
             return np.zeros(0, bool)
-        knowledge = self._known()
+        knowledge = self.searching.worst()
 
         def one(some: np.ndarray) -> tuple:
             return nearest.moved(
@@ -185,10 +175,13 @@ class _Mover:
                 jnp.asarray(self._allowed(some), float),
             )
 
-        states, before, after = _side_by_side(one, draws)
+        states, before, after = in_blocks(one, draws)
         self._note(draws, before)
         _put(self.states, draws, states)
-        return breaks(after, CHECK_TOLERANCE)
+        failed = breaks(after, CHECK_TOLERANCE)
+        # as far inside there may be no function
+        self.growth[draws[failed]] = 1
+        return failed
 
     def result(self, obeys: np.ndarray) -> Projected:
         """What became of all draws."""
@@ -203,34 +196,6 @@ class _Mover:
         vectors[shifted, self.moving.start : self.moving.stop] += move[shifted]
         return vectors
 
-    def _searched(self, draws: np.ndarray, start: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which draws must be moved for ``width`` points of the pool, and which of them break a rule.
-
-        Those points join what is known.
-        """
-        vectors = self._vectors(np.arange(len(self.posterior))).astype(np.float32)
-
-        def one(some: np.ndarray) -> tuple:
-            return worst_places(
-                self.posterior.model,
-                jnp.asarray(vectors[some]),
-                self.pool,
-                jnp.asarray(start),
-                width,
-                REPORTED,
-            )
-
-        places, scores, least = _side_by_side(one, draws)
-        self._note(draws, least)
-        close = breaks(least, -self._allowed(draws)).any(axis=1)
-        again = draws[close & np.any(self.states.move[draws] != 0, axis=1)]
-        self.growth[again] = np.minimum(GROWTH * self.growth[again], MOST)
-        for region, known in enumerate(self.worst):
-            found = zip(places[close, region].ravel(), scores[close, region].ravel(), strict=True)
-            for place, score in found:
-                known[int(place)] = min(float(score), known.get(int(place), np.inf))
-        return close, breaks(least, CHECK_TOLERANCE).any(axis=1)
-
     def _inside(self, draws: np.ndarray) -> np.ndarray:
         """(draws, rules): the score that each must have where it is moved."""
         return self.growth[draws][:, None] * self.inside
@@ -239,20 +204,6 @@ class _Mover:
         """(draws, rules): the score below which it is moved: half of `_inside` once it has been."""
         moved = np.any(self.states.move[draws] != 0, axis=1)
         return np.where(moved[:, None], self._inside(draws) / 2, -CHECK_TOLERANCE)
-
-    def _known(self) -> BoundKnowledge:
-        """The rules at the worst points known, at other values of what they sweep, and at others."""
-        columns, further = self.posterior.columns, {}
-        for places, sampling, points, known in zip(
-            self.pool.members, self.samplings, self.points, self.worst, strict=True
-        ):
-            worst = sorted(known, key=known.__getitem__)[:KEPT]
-            if worst:
-                more = beside(sampling, columns, points[worst], EACH - 1)
-                further[places[0]] = np.concatenate([points[worst], more])
-        return self.posterior.bind(
-            self.rules, KEPT * EACH, seed=self.next, edges=True, further=further
-        )
 
     def _note(self, draws: np.ndarray, least: np.ndarray) -> None:
         """Remember which rules were broken by draws that have not moved."""
@@ -263,51 +214,18 @@ class _Mover:
 def where_worst(
     posterior: Posterior, rules: Sequence[Rule], count: int, seed: int
 ) -> BoundKnowledge:
-    """``rules`` at ``count`` points per region, of which up to half are where draws score lowest.
+    """``rules`` at ``count`` points per region, half of them close to where draws score lowest.
 
     A few draws are searched at many points; others of the same posterior score lowest at much the same.
     Regions over one input have dense points anyway. ``seed`` draws the points.
     """
-    columns = posterior.columns
-    if len(columns.inputs) == 1 or not len(posterior):
+    if len(posterior.columns.inputs) == 1 or not len(posterior):
         return posterior.bind(rules, seed=seed)
-    pool = posterior.bind(rules, SURFACE_POOL, seed=seed, edges=True)
-    scouts = np.arange(len(posterior))[:: max(1, len(posterior) // SCOUTS)][:SCOUTS]
-    vectors, width = posterior.vectors.astype(np.float32), int(pool.pool * SEARCHED)
-
-    def one(part: tuple[np.ndarray, int]) -> tuple[np.ndarray, ...]:
-        some, start = part
-        found = worst_places(
-            posterior.model, jnp.asarray(vectors[some]), pool, jnp.asarray(start), width, REPORTED
-        )
-        return tuple(np.asarray(each) for each in found[:2])
-
-    starts = range(0, pool.pool - width + 1, width)
-    parts = [(filled, start) for _, filled in _blocks(len(scouts)) for start in starts]
-    parts = [(scouts[filled], start) for filled, start in parts]
-    places, scores = (
-        np.concatenate([each.reshape(-1, *each.shape[1:]) for each in part])
-        for part in zip(*side_by_side(one, parts), strict=True)
-    )
-    further = {}
-    for region, of_rules in enumerate(pool.members):
-        order = np.argsort(scores[:, region].ravel())
-        _, first = np.unique(places[:, region].ravel()[order], return_index=True)
-        chosen = places[:, region].ravel()[order][np.sort(first)][: count // 2]
-        sampling = rules[of_rules[0]].sampling(columns).shared(columns)
-        further[of_rules[0]] = sample(sampling, columns, pool.pool, seed, edges=True)[chosen]
-    return posterior.bind(rules, count, seed=seed + 1, further=further)
-
-
-def _side_by_side(one: Callable[[np.ndarray], Any], draws: np.ndarray) -> Any:
-    """``one`` of blocks of draws. A compiled program runs on one core: as many at a time as there are."""
-
-    def kept(part: tuple[np.ndarray, np.ndarray]) -> Any:
-        some, filled = part
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], one(draws[filled]))
-
-    parts = side_by_side(kept, _blocks(len(draws)))
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    search = Search(posterior, rules, seed)
+    scouts = posterior.vectors[:: max(1, len(posterior) // SCOUTS)][:SCOUTS]
+    for _ in range(SCOUTING):
+        search.remember(search.look(scouts, SCOUTED), np.ones(len(scouts), bool))
+    return search.close(count)
 
 
 def _start(
@@ -332,18 +250,12 @@ def _start(
 
     # matrices this small take longer on several threads, which wait for each other
     with threadpool_limits(1):
-        parts = side_by_side(inverse, _blocks(len(vectors)))
+        parts = side_by_side(inverse, blocks(len(vectors)))
     inverses = nearest.Inverse(
         *(np.concatenate(part).astype(np.float32) for part in zip(*parts, strict=True))
     )
     move = np.zeros((len(vectors), precision.size), np.float32)
     return nearest.Moving(vectors, move, nearest.no_cuts(*move.shape), inverses)
-
-
-def _blocks(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Positions of the draws of each call, and the same filled up to BLOCK by repeating some."""
-    parts = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    return [(some, np.resize(some, BLOCK)) for some in parts]
 
 
 def _taken(states: nearest.Moving, places: np.ndarray) -> nearest.Moving:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from prbnn.errors import KnowledgeError
 Interval = tuple[str, float, float]
 # two values that differ by less than this fraction of their size are equal
 ROUNDING = 1e-9
+# how far from a point others are taken that are close to it, at most, as a fraction of a range
+FARTHEST = 0.3
 
 
 @dataclass(frozen=True)
@@ -276,17 +278,50 @@ def beside(sampling: Sampling, columns: Columns, points: np.ndarray, each: int) 
     ``points`` are in the region. A column that is swept takes values spread over its range; where a box
     sweeps every column, they are as good as new.
     """
-    boxes, parts = sampling.region or (Sweep(),), []
-    for box in boxes:
-        here = points[in_region((Sweep(box.ranges),), columns, points)]
-        if not len(here):
-            continue
+    found = np.repeat(points, each, axis=0)
+    for box, places in _by_box(sampling, columns, found):
         held = [columns.index(name) for name in swept(box, sampling, columns).held]
-        some = np.repeat(here, each, axis=0)
-        found = _sample_box(box, sampling, columns, len(some), 0, edges=False)
-        found[:, held] = some[:, held]
-        parts.append(found)
-    return np.concatenate(parts) if parts else points[:0]
+        others = _sample_box(box, sampling, columns, len(places), 0, edges=False)
+        others[:, held] = found[places][:, held]
+        found[places] = others
+    return found
+
+
+def around(
+    sampling: Sampling, columns: Columns, points: np.ndarray, each: int, seed: int
+) -> np.ndarray:
+    """``each`` points of a region close to each given one.
+
+    ``points`` are in the region. A column that is swept takes a value up to FARTHEST of its range away,
+    most of them much closer; the others stay, or all move a part of the way to a training row.
+    """
+    generator, found = np.random.default_rng(seed), np.repeat(points, each, axis=0)
+    for box, places in _by_box(sampling, columns, found):
+        read, near, many = swept(box, sampling, columns), found[places], len(places)
+        held = [columns.index(name) for name in read.held if name not in columns.categories]
+        toward = columns.distinct[generator.integers(len(columns.distinct), size=many)]
+        part = FARTHEST ** generator.uniform(1, 4, (many, 1)) * (generator.random((many, 1)) < 0.5)
+        near[:, held] += part * (toward - near)[:, held]
+        for column, (low, high) in read.starts.items():
+            if column not in read.values:
+                index = columns.index(column)
+                size = (high - low) * FARTHEST ** generator.uniform(1, 4, many)
+                change = size * generator.choice([-1, 0, 1], many)
+                near[:, index] = np.clip(near[:, index] + change, low, high)
+        found[places] = near
+    return found
+
+
+def _by_box(
+    sampling: Sampling, columns: Columns, points: np.ndarray
+) -> Iterator[tuple[Sweep, np.ndarray]]:
+    """The boxes of a region, each with the positions of the points that it is the first to hold."""
+    left = np.ones(len(points), bool)
+    for box in sampling.region or (Sweep(),):
+        here = left & in_region((Sweep(box.ranges),), columns, points)
+        left &= ~here
+        if here.any():
+            yield box, np.flatnonzero(here)
 
 
 def _sample_box(

@@ -224,31 +224,57 @@ def bind_all(
     ``edges`` is that of `prbnn.rules.regions.sample`.
     """
     computing()
-    shared: dict[Sampling, list[int]] = {}
-    for place, rule in enumerate(rules):
-        with naming(rule):
-            shared.setdefault(rule.sampling(columns).shared(columns), []).append(place)
-    groups = []
-    kinds = tuple(rule.strength.kind for rule in rules)
-    asked, count = count, points_each(count, len(shared), len(rules))
-    for sampling, places in shared.items():
+    regions, pools = regions_of(rules, columns), {}
+    asked, count = count, points_each(count, len(regions), len(rules))
+    for region, places in regions.items():
         with naming(rules[places[0]]):
-            points = sample(sampling, columns, count, seed, edges=edges)
+            points = sample(region, columns, count, seed, edges=edges)
         joining = [further[place] for place in places if further and place in further]
         if joining:
             # as often in a block of a large pool as in one of a small pool
             found = np.tile(np.concatenate(joining), (max(1, count // DENSE), 1))
             found = found[: int(count * most)]
             points[(np.arange(len(found)) * count) // len(found)] = found
-        bound = [rules[place].bind(columns, scaling, points) for place in places]
+        pools[region] = points
+    return bind_pools(rules, columns, scaling, pools, margins=margins, exact=exact, asked=asked)
+
+
+def regions_of(rules: Sequence[Rule], columns: Columns) -> dict[Sampling, list[int]]:
+    """The regions of ``rules``, each with the positions of those that share it."""
+    shared: dict[Sampling, list[int]] = {}
+    for place, rule in enumerate(rules):
+        with naming(rule):
+            shared.setdefault(rule.sampling(columns).shared(columns), []).append(place)
+    return shared
+
+
+def bind_pools(
+    rules: Sequence[Rule],
+    columns: Columns,
+    scaling: Scaling,
+    pools: Mapping[Sampling, np.ndarray],
+    *,
+    margins: bool = True,
+    exact: frozenset[str] = frozenset(),
+    asked: int = 0,
+) -> BoundKnowledge:
+    """Bind every rule at given points (the user's units) of its region.
+
+    ``pools`` are as many points for each of `regions_of` the rules. The other arguments are those of
+    `bind_all`.
+    """
+    computing()
+    groups = []
+    kinds = tuple(rule.strength.kind for rule in rules)
+    for region, places in regions_of(rules, columns).items():
+        bound = [rules[place].bind(columns, scaling, pools[region]) for place in places]
         for place, one in zip(places, bound, strict=True):
             if rules[place].label not in exact:
                 check_bites(rules[place], one, columns, scaling)
         if not margins:
             bound = [rule.without_margin() for rule in bound]
-        groups.append(
-            Group(jnp.asarray(scaling.inputs(points), float), tuple(bound), tuple(places))
-        )
+        inputs = jnp.asarray(scaling.inputs(pools[region]), float)
+        groups.append(Group(inputs, tuple(bound), tuple(places)))
     single, families = families_of(groups, kinds)
     return BoundKnowledge(single, frame_of(columns, scaling), kinds, families, asked)
 
