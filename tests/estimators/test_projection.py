@@ -19,7 +19,7 @@ from prbnn import (
     SlopeBetween,
     load,
 )
-from prbnn.posterior import projection
+from prbnn.posterior import searching
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -124,7 +124,7 @@ def test_classes_are_moved_in_probability() -> None:
 
 def test_rules_that_contradict_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # none of the first draws can be moved, and every pass tries all of them
-    monkeypatch.setattr(projection, "BLOCK", 4)
+    monkeypatch.setattr(searching, "BLOCK", 4)
     x, y = table()
     high, low = AtLeast(1.0, name="high"), AtMost(0.5, where={"x0": (0, 0.5)}, name="low")
     options = {"steps": 50, "tempering": 0.2, "draws": 20, "random_state": 0}

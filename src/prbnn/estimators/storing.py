@@ -13,7 +13,6 @@ from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.checks import check_points
 from prbnn.posterior.draws import Check, Posterior
-from prbnn.posterior.projection import where_worst
 from prbnn.rules.base import Rule
 from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.strengths import Kind
@@ -23,6 +22,8 @@ LEAST_ACCEPTANCE = 0.02
 RAW_FEWER = 4
 # seed of the points of that check and the last, which no projection has used
 CHECKED = 3
+# where draws are moved, so many of those wanted are enough: moving a few more takes another search
+ENOUGH = 0.95
 # factor by which more draws are evaluated than the acceptance says are needed
 SPARE = 1.2
 
@@ -75,8 +76,8 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     # of sequences the passes of the projection, each over fresh ones, are the dense check
     searches = moving and raw.columns.layout is None
     if len(posterior) != len(raw) or hard:
-        worst = where_worst(posterior, solution.rules, few, CHECKED) if searches else None
-        stored = posterior.check(solution.rules, worst)
+        fresh = posterior.bind(solution.rules, few, seed=CHECKED) if searches else None
+        stored = posterior.check(solution.rules, fresh)
     if searches and acceptance:
         # the dense check has the last word
         kept = stored.of(places).obeys()
@@ -109,7 +110,8 @@ def _accepted(
 ) -> tuple[Posterior, Result | None]:
     """Draws ``kept``, joined by further ones until ``wanted`` obey ``rules``.
 
-    The result is not None where the acceptance is too low for that.
+    Where draws are moved, nearly as many are enough. The result is not None where the acceptance is too
+    low for that.
     """
     if acceptance < LEAST_ACCEPTANCE:
         stored = kept if len(kept) else solution.posterior
@@ -117,11 +119,12 @@ def _accepted(
     if not solution.fitted.endless:
         few = min(wanted, len(kept))
         return kept.take(np.arange(few) * len(kept) // few), None
+    enough = int(np.ceil(ENOUGH * wanted)) if projects(solution) else wanted
     batch = len(solution.posterior)
     # twice what the acceptance suggests is more than chance can use up
     rounds = 2 + int(2 * wanted / (batch * acceptance))
     for number in range(1, rounds):
-        if len(kept) >= wanted:
+        if len(kept) >= enough:
             break
         fresh = solution.more(batch, number)
         start = 0

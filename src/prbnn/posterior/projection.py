@@ -1,10 +1,10 @@
 """Projection: every draw that breaks a hard rule is moved to the nearest function that obeys.
 
 Draws that obey stay as they are, bit for bit. Draws of one posterior break rules at much the same points,
-so a few scouts search a large part of each region first. Where they are broken worst, all draws are moved
-(`prbnn.posterior.nearest`); then each is searched at points that are new, and where one is found broken,
-the point joins the others and the draw is moved again. Draws that are still broken after the last search
-are left to be rejected.
+so a few scouts are searched (`prbnn.posterior.searching`) and moved (`prbnn.posterior.nearest`) first.
+Where they were broken worst, all draws are moved; then each is searched at points that are new, and where
+one is found broken, the point joins the others and the draw is moved again. Draws that are broken after
+all are left to be rejected.
 """
 
 from __future__ import annotations
@@ -22,24 +22,22 @@ from prbnn.posterior.draws import Posterior
 from prbnn.posterior.prediction import network_inputs
 from prbnn.posterior.searching import Search, blocks, in_blocks
 from prbnn.rules.base import Rule
-from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
 from prbnn.system.process import computing, side_by_side
 
 # training rows at which the distance is measured, at most
 ROWS = 256
-# draws that search first, in how many rounds and at how many points of each region
-SCOUTS = 16
+# draws that are searched and moved first, and in how many rounds
+SCOUTS = 32
 SCOUTING = 6
-SCOUTED = 16_384
-# searches of all draws, and the points of each over one input and over several
+# searches of all draws, and the fresh points of each region over one input and over several
 SEARCHES = 6
 SEARCHED = 2048
-SURFACE_SEARCHED = 8192
+SURFACE_SEARCHED = 4096
 # how far inside its limit a score must be where a draw is moved, in the unit of the rule. Over several
 # inputs no points are dense, and a function that touches its limit at some crosses it between them:
-# slopes and differences by more than values. It grows by GROWTH, up to MOST times as much, where a search
-# finds a draw that has moved broken again
+# slopes and differences by more than values. Where a search finds a draw that has moved broken again, it
+# grows by GROWTH, up to MOST times as much; where no function is found so far inside, it begins anew
 INSIDE = 0.5 * CHECK_TOLERANCE
 SURFACE_INSIDE = 1e-2
 SURFACE_INSIDE_VALUES = 1e-3
@@ -92,7 +90,7 @@ def project(
         left = everyone
         for _ in range(SEARCHES):
             mover.move(left)
-            close, broken = mover.search(left, mover.searched)
+            close, broken = mover.search(left)
             obeys[left] = ~broken
             left = left[close]
             if not len(left):
@@ -101,7 +99,7 @@ def project(
         done = np.flatnonzero(obeys)
         obeys[done] = ~mover.move(done)
         done = np.flatnonzero(obeys)
-        _, broken = mover.search(done, mover.searched)
+        _, broken = mover.search(done)
         obeys[done] = ~broken
     return mover.result(obeys)
 
@@ -135,23 +133,27 @@ class _Mover:
         self.broken = np.zeros((len(posterior), len(rules)), bool)
 
     def scout(self, draws: np.ndarray) -> bool:
-        """Search many points and move ``draws``, in turn; whether one of them obeys."""
+        """Search and move ``draws``, in turn; whether one of them obeys.
+
+        Points where they are broken, and how far inside they had to be, are where all others begin.
+        """
         failed = np.zeros(len(draws), bool)
         for _ in range(SCOUTING):
-            close, _ = self.search(draws, SCOUTED)
+            close, _ = self.search(draws)
             if not close.any():
                 return True
             failed = self.move(draws)
-        # how far inside scouts had to be, others begin
         self.growth[:] = np.median(self.growth[draws])
         return not failed.all()
 
-    def search(self, draws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which draws must be moved for ``count`` new points, and which of them break a rule.
+    def search(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which draws must be moved for points that are new, and which of them break a rule.
 
         The worst points of those that must be moved are remembered.
         """
-        looked = self.searching.look(self._vectors(draws), count)
+        if not len(draws):
+            return np.zeros(0, bool), np.zeros(0, bool)
+        looked = self.searching.look(self._vectors(draws), self.searched)
         self._note(draws, looked.least)
         close = breaks(looked.least, -self._allowed(draws)).any(axis=1)
         again = draws[close & np.any(self.states.move[draws] != 0, axis=1)]
@@ -179,7 +181,6 @@ class _Mover:
         self._note(draws, before)
         _put(self.states, draws, states)
         failed = breaks(after, CHECK_TOLERANCE)
-        # as far inside there may be no function
         self.growth[draws[failed]] = 1
         return failed
 
@@ -209,23 +210,6 @@ class _Mover:
         """Remember which rules were broken by draws that have not moved."""
         there = ~np.any(self.states.move[draws] != 0, axis=1)
         self.broken[draws] |= breaks(least, CHECK_TOLERANCE) & there[:, None]
-
-
-def where_worst(
-    posterior: Posterior, rules: Sequence[Rule], count: int, seed: int
-) -> BoundKnowledge:
-    """``rules`` at ``count`` points per region, half of them close to where draws score lowest.
-
-    A few draws are searched at many points; others of the same posterior score lowest at much the same.
-    Regions over one input have dense points anyway. ``seed`` draws the points.
-    """
-    if len(posterior.columns.inputs) == 1 or not len(posterior):
-        return posterior.bind(rules, seed=seed)
-    search = Search(posterior, rules, seed)
-    scouts = posterior.vectors[:: max(1, len(posterior) // SCOUTS)][:SCOUTS]
-    for _ in range(SCOUTING):
-        search.remember(search.look(scouts, SCOUTED), np.ones(len(scouts), bool))
-    return search.close(count)
 
 
 def _start(

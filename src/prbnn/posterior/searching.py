@@ -1,8 +1,8 @@
 """Where draws break rules worst: searches at fresh points, then close to where each draw scores lowest.
 
 Draws of one posterior break rules at much the same points, so half of the points of a search are close to
-the worst ones known. Over several inputs a draw may break a rule in a millionth of the region only. Random
-points miss that; a search that goes on from the lowest points of each draw does not.
+the worst ones known. Over several inputs a draw may break a rule in a millionth of the region only. That
+escapes random points, and less often a search that goes on from the lowest points of each draw.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPORTED = 4
 # points of a region that are kept of those reported; the lowest of the last search may take half of them
 KEPT = 256
 # rounds of search close to the lowest points of each draw, and new points of each round
-DEEPER = 4
+DEEPER = 8
 DEEPENED = 64
 # at how many values of the columns that a rule sweeps each of them is evaluated where draws are moved
 EACH = 4
@@ -106,7 +106,7 @@ class Search:
     def _lowest(
         self, vectors: np.ndarray, points: list[np.ndarray], start: np.ndarray, width: int
     ) -> Looked:
-        """The lowest scores of draws among ``width`` points of each region from each one's ``start`` on."""
+        """The lowest scores of draws at ``width`` points of each region, from each one's ``start`` on."""
         pools = dict(zip(self.samplings, points, strict=True))
         knowledge = self.posterior.bind_pools(self.rules, pools)
 
@@ -146,13 +146,6 @@ class Search:
             more = beside(sampling, columns, known, EACH - 1)
             points.append(np.concatenate([known, more]))
         return self._bound(KEPT * EACH, points)
-
-    def close(self, count: int) -> BoundKnowledge:
-        """The rules at ``count`` new points of each region, half of them close to the worst known."""
-        self.seed += 1
-        each = points_each(count, len(self.samplings), len(self.rules))
-        points = [self._fresh(place, each) for place in range(len(self.samplings))]
-        return self._bound(count, points)
 
     def _fresh(self, region: int, count: int) -> np.ndarray:
         """``count`` new points of a region, half of them close to the worst known."""
