@@ -19,7 +19,7 @@ from prbnn.rules.strengths import Kind
 
 LEAST_ACCEPTANCE = 0.02
 # where draws are moved, the raw ones are checked at 1 / RAW_FEWER of the points
-RAW_FEWER = 4
+RAW_FEWER = 8
 # seed of the points of that check and the last, which no projection has used
 CHECKED = 3
 # where draws are moved, so many of those wanted are enough: moving a few more takes another search

@@ -27,9 +27,11 @@ from prbnn.system.process import computing, side_by_side
 
 # training rows at which the distance is measured, at most
 ROWS = 256
-# draws that are searched and moved first, and in how many rounds
+# draws that are searched and moved first, in how many rounds, and for what fraction of them it must be
+# enough how far inside all others begin
 SCOUTS = 32
 SCOUTING = 6
+SCOUTS_MET = 0.9
 # searches of all draws, and the fresh points of each region over one input and over several
 SEARCHES = 6
 SEARCHED = 2048
@@ -143,7 +145,7 @@ class _Mover:
             if not close.any():
                 return True
             failed = self.move(draws)
-        self.growth[:] = np.median(self.growth[draws])
+        self.growth[:] = np.quantile(self.growth[draws], SCOUTS_MET)
         return not failed.all()
 
     def search(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,8 +22,10 @@ from prbnn.rules.scoring.binding import BoundKnowledge
 from prbnn.rules.scoring.families import points_each
 from prbnn.system.process import side_by_side
 
-# draws per call of the compiled programs; the last call repeats some, so that there is one program
+# draws per call of the compiled programs, and per call of those that evaluate few points of each; the
+# last call repeats some, so that there is one program
 BLOCK = 8
+WIDE_BLOCK = 64
 # how many points of a region a search reports of each draw
 REPORTED = 4
 # points of a region that are kept of those reported; the lowest of the last search may take half of them
@@ -100,13 +102,21 @@ class Search:
             lowest = found.reshape(-1, len(columns.inputs))
             near = around(sampling, columns, lowest, DEEPENED // REPORTED, self.seed)
             points.append(np.resize(near, (size, len(columns.inputs))))
-        fresh = self._lowest(vectors, points, DEEPENED * np.arange(draws), DEEPENED)
+        fresh = self._lowest(vectors, points, DEEPENED * np.arange(draws), DEEPENED, WIDE_BLOCK)
         return looked.and_those(fresh)
 
     def _lowest(
-        self, vectors: np.ndarray, points: list[np.ndarray], start: np.ndarray, width: int
+        self,
+        vectors: np.ndarray,
+        points: list[np.ndarray],
+        start: np.ndarray,
+        width: int,
+        most: int | None = None,
     ) -> Looked:
-        """The lowest scores of draws at ``width`` points of each region, from each one's ``start`` on."""
+        """The lowest scores of draws at ``width`` points of each region, from each one's ``start`` on.
+
+        ``most`` is how many draws a call of the compiled program takes.
+        """
         pools = dict(zip(self.samplings, points, strict=True))
         knowledge = self.posterior.bind_pools(self.rules, pools)
 
@@ -120,7 +130,7 @@ class Search:
                 REPORTED,
             )
 
-        places, scores, least = in_blocks(one, np.arange(len(vectors)))
+        places, scores, least = in_blocks(one, np.arange(len(vectors)), most)
         found = [points[region][places[:, region]] for region in range(len(points))]
         return Looked(least, scores, found)
 
@@ -172,18 +182,21 @@ class Search:
         return self.posterior.bind(self.rules, count, seed=self.seed, edges=True, further=further)
 
 
-def in_blocks(one: Callable[[np.ndarray], Any], draws: np.ndarray) -> Any:
-    """``one`` of blocks of draws. A compiled program runs on one core: as many at a time as there are."""
+def in_blocks(one: Callable[[np.ndarray], Any], draws: np.ndarray, most: int | None = None) -> Any:
+    """``one`` of blocks of ``most`` (BLOCK if None) draws.
+
+    A compiled program runs on one core: as many at a time as there are."""
 
     def kept(part: tuple[np.ndarray, np.ndarray]) -> Any:
         some, filled = part
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(some)], one(draws[filled]))
 
-    parts = side_by_side(kept, blocks(len(draws)))
+    parts = side_by_side(kept, blocks(len(draws), most))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
-def blocks(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Positions of the draws of each call, and the same filled up to BLOCK by repeating some."""
-    parts = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-    return [(some, np.resize(some, BLOCK)) for some in parts]
+def blocks(count: int, most: int | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Positions of the draws of each call, and the same filled up to ``most`` by repeating some."""
+    most = most or BLOCK
+    parts = [np.arange(start, min(start + most, count)) for start in range(0, count, most)]
+    return [(some, np.resize(some, most)) for some in parts]
