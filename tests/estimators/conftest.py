@@ -25,5 +25,5 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(*_, **__):
         pytest.fail("training began before the mistake was told")
 
-    for name in ("train.advance", "tempering.run_race"):
+    for name in ("train.advance", "tempering.race_between"):
         monkeypatch.setattr(f"prbnn.fitting.{name}", train)

@@ -6,6 +6,7 @@ tasks must share network, likelihood, engine and rules; rows are padded to one s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -243,10 +244,8 @@ def _groups(tasks: Sequence[Task], runs_per_task: int) -> Iterator[np.ndarray]:
 
 def _functions(task: Task) -> int:
     """How many functions the engine evaluates per step."""
-    options = (
-        getattr(task.engine, name, 1) for name in ("draws", "members", "particles", "chains")
-    )
-    return max(options)
+    options = ("draws", "members", "particles", "chains")
+    return math.prod(getattr(task.engine, name, 1) for name in options)
 
 
 def _padded_alike(tasks: Sequence[Task]) -> list[Task]:

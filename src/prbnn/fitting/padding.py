@@ -27,6 +27,12 @@ class Data(NamedTuple):
         count = jnp.asarray(len(rows), float)
         return Data(self.x[rows], self.y[rows], self.weight[rows], count, upper)
 
+    def at(self, rows: Array, real: Array) -> Data:
+        """Some of the rows, by position, in compiled code; ``real`` is 1, and 0 for padding."""
+        upper = None if self.upper is None else self.upper[rows]
+        weight = self.weight[rows] * real
+        return Data(self.x[rows], self.y[rows], weight, jnp.sum(real), upper)
+
     def padded(self, rows: int) -> Data:
         """The same rows, padded to ``rows``."""
         extra = rows - self.x.shape[0]
@@ -36,19 +42,19 @@ class Data(NamedTuple):
 
 
 def bucket(rows: int) -> int:
-    """The padded size of a table of ``rows`` rows: 1 or 1.5 times a power of two, at least 8.
+    """The padded size of a table of ``rows`` rows, at least 8.
 
-    >>> bucket(87), bucket(100), bucket(3)
-    (96, 128, 8)
+    Sizes are 1 or 1.5 times a power of two up to 256, and from there on 1/8 of it apart: padding takes
+    time.
+
+    >>> bucket(87), bucket(100), bucket(400), bucket(3)
+    (96, 128, 416, 8)
     """
-    size = 8
-    while size < rows:
-        size = (
-            size * 3 // 2
-            if size & (size - 1) == 0 and size * 3 // 2 >= rows
-            else (size * 2 if size & (size - 1) == 0 else size * 4 // 3)
-        )
-    return size
+    if rows <= 8:
+        return 8
+    below = 2 ** ((rows - 1).bit_length() - 1)
+    step = below // (8 if below >= 256 else 2)
+    return below + -(-(rows - below) // step) * step
 
 
 def pad(x: np.ndarray, y: np.ndarray, weight: np.ndarray, upper: np.ndarray | None = None) -> Data:

@@ -57,6 +57,9 @@ SURFACE_POINTS = 256
 # rule there steers its dual, which needs to be less exact where draws are moved later
 SEARCHED = 16_384
 SEARCHED_LED = 2048
+# where draws are moved later, over several inputs, a step evaluates 1 / LED_FEWER of the points: each of
+# them takes as long as a row, and means over many steps are all that training needs to know
+LED_FEWER = 4
 # enough to find the mistakes of a rule
 LEAST_POINTS = 16
 
@@ -143,6 +146,8 @@ def prepare(
     projects = way == "projection"
     if projects and Kind.TOLERANT in engine.honours:
         rules = _led(rules, table.columns, scale)
+        if len(table.columns.inputs) > 1:
+            points = max(LEAST_POINTS, points // LED_FEWER)
     bound, width = _bind(rules, table.columns, scale, engine, points)
     problem = Problem(
         network=model.network,

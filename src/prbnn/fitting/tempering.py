@@ -13,12 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
 from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
-from prbnn.fitting.padding import Data, pad
+from prbnn.fitting.padding import Data, bucket, pad
 from prbnn.inference.engine import Engine
+from prbnn.inference.mapping import over_functions
 from prbnn.inference.problem import Problem
 from prbnn.system.process import side_by_side
 
@@ -54,14 +55,28 @@ class Chosen:
         return f"tempering {self.value:g}, by held-out log density per row ({found})"
 
 
+class Fold(NamedTuple):
+    """Rows of one fold of a race.
+
+    - `held`: 1 for rows that are held out, 0 for others
+    - `rest`: positions of the others, which are trained on, padded
+    - `real`: 1 for these, 0 for padding
+    - `key`: of the fold's runs
+    """
+
+    held: Float[Array, " rows"]
+    rest: Int[Array, " trained"]
+    real: Float[Array, " trained"]
+    key: Array
+
+
 class Race(NamedTuple):
-    """One problem: its rows, which of them each fold holds out, and a key per fold."""
+    """One problem, its rows, and its folds, stacked."""
 
     problem: Problem
     enforcement: Enforcement
     data: Data
-    held: Array
-    keys: Array
+    folds: Fold
 
 
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
@@ -105,10 +120,18 @@ def race_of(problem: Problem, data: Data, seed: int) -> Race:
         rows = MOST_ROWS
     fold = np.full(data.x.shape[0], -1)
     fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
-    held = jnp.asarray(fold[None, :] == np.arange(FOLDS)[:, None], float)
+    held = fold == np.arange(FOLDS)[:, None]
+    # of tables padded alike, folds are too
+    trained = bucket(-(-data.x.shape[0] * (FOLDS - 1) // FOLDS))
+    rest, real = np.zeros((FOLDS, trained), int), np.zeros((FOLDS, trained))
+    for number, out in enumerate(held):
+        places = np.flatnonzero((fold >= 0) & ~out)
+        rest[number, : len(places)], real[number, : len(places)] = places, 1
     bare = replace(problem, knowledge=None)
     none = enforcement_of([], np.zeros(0), float(rows))
-    return Race(bare, none, data, held, jax.random.split(jax.random.key(seed), FOLDS))
+    keys = jax.random.split(jax.random.key(seed), FOLDS)
+    folds = Fold(jnp.asarray(held, float), jnp.asarray(rest), jnp.asarray(real, float), keys)
+    return Race(bare, none, data, folds)
 
 
 def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
@@ -128,7 +151,7 @@ def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
 
 
 def run_race(engine: Engine, race: Race) -> Array:
-    """Held-out log predictive density of every row (candidates, rows), all runs in one vmap."""
+    """Held-out log predictive density of every row (candidates, rows)."""
     return race_between(engine, race, jnp.asarray(CANDIDATES, float))
 
 
@@ -136,25 +159,29 @@ def run_race(engine: Engine, race: Race) -> Array:
 def race_between(engine: Engine, race: Race, candidates: Array) -> Array:
     """The same of some candidates."""
     engine = engine.hasty(HASTE, FASTEST)
-    problem, enforcement, data, held, keys = race
+    problem, enforcement, data, folds = race
     lengths = (STEPS * 2 // 3, STEPS // 3, 0, STEPS)
     schedule = Schedule(*(jnp.asarray(length, float) for length in lengths))
 
-    def one(tempering: Array, held: Array, key: Array) -> Array:
+    def one(tempering: Array, fold: Fold) -> Array:
         run = eqx.tree_at(lambda p: p.tempering, problem, tempering)
-        train = data._replace(weight=data.weight * (1 - held))
-        start = engine.init(run, jax.random.fold_in(key, 2))
-        carry = begin(engine, run, start, key, enforcement.init())
+        train = data.at(fold.rest, fold.real)
+        start = engine.init(run, jax.random.fold_in(fold.key, 2))
+        carry = begin(engine, run, start, fold.key, enforcement.init())
         carry, _ = run_chunk(
             engine, run, enforcement, train, schedule, carry, jnp.asarray(STEPS), None
         )
         fitted = engine.finish(run, carry.engine, all_rows(train))
-        draws = engine.draws_of(run, jax.random.fold_in(key, 1), fitted, DRAWS)
+        draws = engine.draws_of(run, jax.random.fold_in(fold.key, 1), fitted, DRAWS)
 
         batch = all_rows(data)
         densities = jax.vmap(lambda *draw: run.log_densities(*draw, batch))(*draws)
         mixture = jax.nn.logsumexp(densities, axis=0) - jnp.log(densities.shape[0])
-        return mixture * held
+        return mixture * fold.held
 
-    over_folds = jax.vmap(one, in_axes=(None, 0, 0))
-    return jnp.sum(jax.vmap(over_folds, in_axes=(0, None, None))(candidates, held, keys), axis=1)
+    runs = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(candidates)), folds)
+    temperings = jnp.repeat(candidates, FOLDS)
+    # candidates are on as many threads as there are cores already
+    size = folds.rest.shape[1] * problem.size
+    densities = over_functions(one, (temperings, runs), size, parts=1)
+    return jnp.sum(densities.reshape(len(candidates), FOLDS, -1), axis=1)

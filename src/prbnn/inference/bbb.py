@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.members import restarted
 from prbnn.inference.problem import Batch, Problem
+from prbnn.inference.slopes import slopes_of
 
 # the rate at which the usual length of a gradient follows the last ones
 CLIP_RATE = 0.02
@@ -101,28 +102,39 @@ class BayesByBackprop(Engine):
         half = jax.random.normal(key, (self.members, (self.draws + 1) // 2, problem.size))
         # antithetic draws: terms that are odd in the noise cancel from the gradient
         noise = jnp.concatenate([half, -half], axis=1)[:, : self.draws]
+        mean, log_sd, own = self._split(problem, state.parameters)
+        sd = jnp.exp(log_sd)[:, None]
+        weights = mean[:, None] + sd * noise
+        own = jnp.broadcast_to(own[:, None], (*weights.shape[:2], own.shape[1]))
+        vectors = jnp.concatenate([weights, own], axis=2)
 
-        def loss(parameters: Array, noise: Array) -> tuple[Array, Info]:
-            mean, log_sd, own = self._split(problem, parameters)
-            vectors = jax.vmap(lambda n: jnp.concatenate([mean + jnp.exp(log_sd) * n, own]))(noise)
-            fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
-            kl = gaussian_kl(mean, log_sd, problem.prior_mean, problem.prior_sd)
-            measured = jax.vmap(lambda v: problem.measure(v, batch))(vectors)
-            elbo = fit - problem.tempering * kl
-            gain = elbo + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
-            return -gain, Info(elbo, fit, kl, measured)
-
-        gradient, info = jax.vmap(jax.grad(loss, has_aux=True))(state.parameters, noise)
+        functions = vectors.reshape(-1, vectors.shape[2])
+        slope, fit, measured = slopes_of(problem, functions, batch, pressure)
+        slope = slope.reshape(vectors.shape)
+        by_weight, by_own = slope[:, :, : problem.size], slope[:, :, problem.size :]
+        # weights are mean + sd * noise, so these are the slopes of the mean and of the log sd
+        by_mean, by_log_sd = (
+            jnp.mean(part, axis=1) for part in (by_weight, by_weight * sd * noise)
+        )
+        divergence = jax.vmap(
+            jax.value_and_grad(gaussian_kl, argnums=(0, 1)), in_axes=(0, 0, None, None)
+        )
+        kl, cost = divergence(mean, log_sd, problem.prior_mean, problem.prior_sd)
+        gradient = jnp.concatenate(
+            [
+                problem.tempering * cost[0] - by_mean,
+                problem.tempering * cost[1] - by_log_sd,
+                -jnp.mean(by_own, axis=1),
+            ],
+            axis=1,
+        )
         gradient, usual = self._clipped(gradient, state.usual)
         direction, optimiser = self._adam.update(gradient, state.optimiser)
         change = jax.tree.map(lambda d: -self.learning_rate * pace.rate * d, direction)
         parameters = optax.apply_updates(state.parameters, change)
-        means = (jnp.mean(part) for part in info[:3])
-        functions = self.members * self.draws
-        measured = jax.tree.map(
-            lambda part: part.reshape(functions, *part.shape[2:]), info.measured
-        )
-        return State(jnp.asarray(parameters), optimiser, usual), Info(*means, measured)
+        fit, kl = jnp.mean(fit), jnp.mean(kl)
+        info = Info(fit - problem.tempering * kl, fit, kl, measured)
+        return State(jnp.asarray(parameters), optimiser, usual), info
 
     def _clipped(self, gradient: Array, usual: Array) -> tuple[Array, Array]:
         """Gradients, none longer than ``clip`` times the usual; and the usual square after them."""

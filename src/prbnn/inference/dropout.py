@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
 from prbnn.inference.problem import Batch, Problem
+from prbnn.inference.slopes import slopes_of
 
 
 class State(NamedTuple):
@@ -84,19 +85,21 @@ class Dropout(Engine):
     ) -> tuple[State, Info]:
         """One Adam step on log likelihood - tempering * weight decay + sum of pressure * f."""
         masks = self.masks(problem, key, self.draws)
+        weights, own = problem.split(state.vector)
+        owns = jnp.broadcast_to(own, (self.draws, own.size))
 
-        def loss(vector: Array) -> tuple[Array, Info]:
-            weights, own = problem.split(vector)
-            vectors = jax.vmap(lambda mask: jnp.concatenate([weights * mask, own]))(masks)
-            fit = jnp.mean(jax.vmap(lambda v: problem.log_likelihood(v, batch))(vectors))
-            measured = jax.vmap(lambda v: problem.measure(v, batch))(vectors)
-            # up to a constant, the KL of a mixture of two narrow normals is weight decay
-            cost = -(1 - self.rate) * problem.log_prior(vector)
-            objective = fit - problem.tempering * cost
-            gain = objective + jnp.sum(pressure * jnp.mean(measured.f, axis=0))
-            return -gain, Info(objective, fit, cost, measured)
+        vectors = jnp.concatenate([weights * masks, owns], axis=1)
+        slope, fit, measured = slopes_of(problem, vectors, batch, pressure)
+        through = jnp.concatenate([masks, jnp.ones_like(owns)], axis=1)
 
-        gradient, info = jax.grad(loss, has_aux=True)(state.vector)
+        # up to a constant, the KL of a mixture of two narrow normals is weight decay
+        def decay(vector: Array) -> Array:
+            return -(1 - self.rate) * problem.log_prior(vector)
+
+        cost, pull = jax.value_and_grad(decay)(state.vector)
+        gradient = problem.tempering * pull - jnp.mean(slope * through, axis=0)
+        fit = jnp.mean(fit)
+        info = Info(fit - problem.tempering * cost, fit, cost, measured)
         direction, optimiser = optax.scale_by_adam().update(gradient, state.optimiser)
         vector = state.vector - self.learning_rate * pace.rate * jnp.asarray(direction)
         return State(vector, optimiser), info

@@ -14,6 +14,7 @@ import jax
 from jaxtyping import Array, Float
 
 from prbnn.inference.engine import Draws, Engine, Info, Pace, above_zero, hasty_rate
+from prbnn.inference.mapping import over_functions
 from prbnn.inference.members import (
     State,
     ascend,
@@ -69,7 +70,9 @@ class Ensemble(Engine):
     ) -> tuple[State, Info]:
         """One Adam step of every member on its own log posterior + sum of pressure * f."""
         gain = log_posterior(problem, batch, pressure)
-        gradient, info = jax.vmap(jax.grad(gain, has_aux=True))(state.vectors, state.anchors)
+        gradient, info = over_functions(
+            jax.grad(gain, has_aux=True), (state.vectors, state.anchors), sum(problem.effort(batch))
+        )
         moved = ascend(state, gradient, self.learning_rate * pace.rate)
         return moved, averaged(info)
 

@@ -80,6 +80,11 @@ class Problem(eqx.Module):
         """How many rules there are."""
         return 0 if self.knowledge is None else self.knowledge.count
 
+    def effort(self, batch: Batch) -> tuple[int, int]:
+        """The rows, and the points, at which a step evaluates a function, times its weights."""
+        regions = 0 if self.knowledge is None else self.knowledge.regions
+        return batch.x.shape[0] * self.size, regions * self.points_width * self.size
+
     @property
     def start(self) -> Float[Array, " vector"]:
         """The network as built, and the likelihood's first parameters."""

@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Float
 
 from prbnn.inference.engine import NEEDS_SLOPES, WITH_SLOPES, Draws, Engine, Info, Pace, above_zero
+from prbnn.inference.mapping import over_functions
 from prbnn.inference.members import averaged, drawn, log_density, restarted
 from prbnn.inference.problem import Batch, Problem
 from prbnn.rules.strengths import Kind
@@ -101,7 +102,9 @@ class SVGD(Engine):
     ) -> tuple[State, Info]:
         """One Adam step along the Stein direction of log density + sum of pressure * f."""
         density = log_density(problem, batch, pressure)
-        gradient, info = jax.vmap(jax.grad(density, has_aux=True))(state.vectors)
+        gradient, info = over_functions(
+            jax.grad(density, has_aux=True), (state.vectors,), sum(problem.effort(batch))
+        )
         attraction, repulsion = stein_forces(state.vectors, gradient)
         scale = state.scale
         direction = (attraction + repulsion) * scale

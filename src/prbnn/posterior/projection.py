@@ -30,7 +30,7 @@ ROWS = 256
 # draws that are searched and moved first, in how many rounds, and for what fraction of them it must be
 # enough how far inside all others begin
 SCOUTS = 32
-SCOUTING = 6
+SCOUTING = 4
 SCOUTS_MET = 0.9
 # searches of all draws, and the fresh points of each region over one input and over several
 SEARCHES = 6
@@ -99,10 +99,13 @@ def project(
                 break
         # points that were found late are new to the draws that were done before
         done = np.flatnonzero(obeys)
-        obeys[done] = ~mover.move(done)
-        done = np.flatnonzero(obeys)
-        _, broken = mover.search(done)
-        obeys[done] = ~broken
+        before = states.move[done]
+        failed = mover.move(done)
+        shifted = np.any(states.move[done] != before, axis=1)
+        obeys[done] = ~failed
+        again = done[shifted & ~failed]
+        _, broken = mover.search(again)
+        obeys[again] = ~broken
     return mover.result(obeys)
 
 

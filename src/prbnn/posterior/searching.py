@@ -34,7 +34,7 @@ KEPT = 256
 DEEPER = 8
 DEEPENED = 64
 # at how many values of the columns that a rule sweeps each of them is evaluated where draws are moved
-EACH = 4
+EACH = 2
 # enough to know the regions
 FEWEST = 16
 

@@ -334,7 +334,10 @@ def _sample_box(
         else np.zeros((count, len(columns.inputs)), np.float64)
     )
     moving = [column for column, (low, high) in read.ranges.items() if low < high]
-    unit = dict(zip(moving, _unit_points(len(moving), count, seed).T, strict=True))
+    spread = _unit_points(len(moving), count, seed)
+    if edges and read.held and moving:
+        spread[::2] = _spread_by_row(points[::2], len(moving), seed)
+    unit = dict(zip(moving, spread.T, strict=True))
     # of the rows themselves and of the points between rows, which alternate
     at_end = edges & np.isin(np.arange(count) % 8, (2, 5))
     for column, (low, high) in read.starts.items():
@@ -384,6 +387,24 @@ def _unit_points(dimensions: int, count: int, seed: int) -> np.ndarray:
             # too many to visit: rounding spreads some of them like the points themselves
             points[place] = np.round(points[place])
     return points
+
+
+def _spread_by_row(rows: np.ndarray, dimensions: int, seed: int) -> np.ndarray:
+    """Points of the unit cube, spread evenly over those of equal ``rows``.
+
+    A function may break a rule at a few rows only, in a short part of a range that is swept there.
+    """
+    _, row = np.unique(rows, axis=0, return_inverse=True)
+    order = np.argsort(row, kind="stable")
+    first = np.searchsorted(row[order], row[order])
+    visit = np.empty(len(row), int)
+    visit[order] = np.arange(len(row)) - first
+    # the golden-ratio sequence in any number of dimensions, from a random start for each row
+    ratio = 1.5
+    for _ in range(30):
+        ratio = (1 + ratio) ** (1 / (dimensions + 1))
+    start = np.random.default_rng(seed).random((row.max() + 1, dimensions))[row]
+    return np.modf(start + visit[:, None] * ratio ** -np.arange(1.0, dimensions + 1))[0]
 
 
 def _between_rows(columns: Columns, count: int, seed: int) -> np.ndarray:

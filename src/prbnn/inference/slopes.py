@@ -1,0 +1,50 @@
+"""What engines of drawn functions follow: the slope of each function's log likelihood and pressure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from prbnn.enforcement.measure import Measured
+from prbnn.inference.mapping import over_functions
+from prbnn.inference.problem import Batch, Problem
+
+
+class Slopes(NamedTuple):
+    """Of each function: the slope of log likelihood + sum of pressure * f, and what these are.
+
+    - `slope`: by every entry of the function's vector
+    - `fit`: its log likelihood
+    - `measured`: what it does to each rule
+    """
+
+    slope: Float[Array, "functions vector"]
+    fit: Float[Array, " functions"]
+    measured: Measured
+
+
+def slopes_of(
+    problem: Problem,
+    vectors: Float[Array, "functions vector"],
+    batch: Batch,
+    pressure: Float[Array, " rules"],
+) -> Slopes:
+    """Slopes at ``vectors``, each the weights and the likelihood's own parameters of one function."""
+
+    def fitted(vector: Array) -> Array:
+        return problem.log_likelihood(vector, batch)
+
+    def pressed(vector: Array) -> tuple[Array, Measured]:
+        measured = problem.measure(vector, batch)
+        return jnp.sum(pressure * measured.f), measured
+
+    # rules have points of their own, often far fewer than there are rows
+    rows, points = problem.effort(batch)
+    fit, slope = over_functions(jax.value_and_grad(fitted), (vectors,), rows)
+    if problem.knowledge is None:
+        return Slopes(slope, fit, jax.vmap(lambda vector: problem.measure(vector, batch))(vectors))
+    by_rules, measured = over_functions(jax.grad(pressed, has_aux=True), (vectors,), points)
+    return Slopes(slope + by_rules, fit, measured)
