@@ -34,7 +34,7 @@ def fit_hinge(rule: AtLeast, seed: int, draws: int = 4000) -> Solution:
         knowledge=[rule],
         prior=Normal(PRIOR, 1.0),
         inference=BayesByBackprop(draws=256),
-        steps=6000,
+        steps=4000,
         early_stopping=False,
         draws=draws,
         seed=seed,
