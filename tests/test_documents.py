@@ -29,7 +29,7 @@ SHORTER = {
     README: {
         "import PRBNNRegressor": "import MLP, PRBNNRegressor",
         "    random_state=0,\n)": (
-            "    random_state=0, network=MLP((16,)), tempering=0.2, steps=1500, draws=100)"
+            "    random_state=0, network=MLP((16,)), tempering=0.2, steps=750, draws=50)"
         ),
     },
     DOCS / "cut-rows.md": {"steps=1000": "steps=300"},

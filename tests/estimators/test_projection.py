@@ -44,7 +44,7 @@ def fitted(rules: Sequence[Rule] = RULES, **options) -> PRBNNRegressor:
         "inference": ONE,
         "tempering": 0.1,
         "steps": 600,
-        "draws": 100,
+        "draws": 60,
         "random_state": 0,
         "enforce": "projection",
         **options,
@@ -65,7 +65,7 @@ def test_stored_draws_obey_at_fresh_points(model: PRBNNRegressor) -> None:
     after = stored.check(rules, stored.bind(rules, 4096, seed=50))
     assert np.mean(~before.obeys()) > 0.2, "nothing to move"
     assert np.mean(after.obeys(1e-3)) > 0.99
-    assert len(stored) == 100
+    assert len(stored) == 60
 
 
 def test_training_is_that_of_the_network_without_hard_rules(model: PRBNNRegressor) -> None:
@@ -76,7 +76,7 @@ def test_training_is_that_of_the_network_without_hard_rules(model: PRBNNRegresso
         inference=ONE,
         tempering=0.1,
         steps=600,
-        draws=100,
+        draws=60,
         random_state=0,
     ).fit(x, y)
     # how many raw draws there are differs, and with it their noise

@@ -138,6 +138,7 @@ class TestLine:
             [rule],
             inference=BayesByBackprop(draws=64),
             likelihood=Gaussian(LINE_NOISE),
+            steps=4000,
             early_stopping=False,
             draws=20_000,
             seed=seed,
