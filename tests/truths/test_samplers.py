@@ -119,7 +119,7 @@ class TestHinge:
 
 class TestChance:
     def test_the_indicator_goes_through_the_accept_step(self) -> None:
-        solution = constant_under(AtLeast(0, name="positive").probably(0.95), "nuts", 1000)
+        solution = constant_under(AtLeast(0, name="positive").probably(0.95), "nuts", 1500)
         draws = solution.posterior.draws[:, 0]
         close(np.mean(draws < 0), 0.05, 0.02)
         close(solution.duals["positive"], 3.751404, 0.4)
