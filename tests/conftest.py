@@ -16,6 +16,8 @@ FLAGS = (
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 QUICK = os.environ["XLA_FLAGS"] == FLAGS
 if QUICK:
+    # one thread for XLA: programs are small, and each core has a worker of its own
+    os.environ.setdefault("NPROC", "1")
     from prbnn.posterior import checks
 
     # a fit of 0.1 s would be followed by 2 s of checks
@@ -34,6 +36,14 @@ def pytest_runtest_protocol(item: pytest.Item):
     light = QUICK and item.get_closest_marker("light") is not None
     jax.config.update("jax_disable_most_optimizations", light)
     return (yield)
+
+
+@pytest.fixture(scope="module")
+def short_race():
+    """Fits that choose their own tempering, where it does not matter which one they choose."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prbnn.fitting.tempering.STEPS", 150)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

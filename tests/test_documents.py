@@ -29,16 +29,16 @@ SHORTER = {
     README: {
         "import PRBNNRegressor": "import MLP, PRBNNRegressor",
         "    random_state=0,\n)": (
-            "    random_state=0, network=MLP((16,)), tempering=0.2, steps=1500, draws=100)"
+            "    random_state=0, network=MLP((16,)), tempering=0.2, steps=750, draws=50)"
         ),
     },
     DOCS / "cut-rows.md": {"steps=1000": "steps=300"},
-    DOCS / "report.md": {"steps=1500, draws=100": "steps=750, draws=40"},
+    DOCS / "report.md": {"steps=1500, draws=100": "steps=400, draws=40"},
     DOCS / "saving.md": {
         "tempering=0.2, draws=200": "tempering=0.2, steps=600, draws=200",
         "tempering=0.2, draws=50": "tempering=0.2, steps=300, draws=50",
     },
-    DOCS / "sequences.md": {"    steps=2000,": "    steps=500, draws=100,"},
+    DOCS / "sequences.md": {"    steps=2000,": "    steps=200, draws=40,"},
 }
 QUICK_FIT = {
     "prbnn fit": "--steps 300 --draws 50 --hidden 8 --no-plain",
@@ -118,6 +118,7 @@ def follow_the_engineer(folder, more, left_out=()):
 
 
 @pytest.mark.light
+@pytest.mark.usefixtures("short_race")
 def test_engineers_tutorial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fitted = False

@@ -16,7 +16,7 @@ def quick(monkeypatch):
     full = simulation.run
 
     def short(method, seed=0, tempering="auto", **options):
-        return full(method, seed, 0.2, steps=300, draws=60, **options)
+        return full(method, seed, 0.2, steps=300, draws=30, **options)
 
     monkeypatch.setattr(simulation, "run", short)
 

@@ -24,7 +24,7 @@ QUICK = ("--hidden", "8", "--steps", "800", "--draws", "50")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, short_race: None) -> Path:
     """A plant's table with semicolons and decimal commas, rules, and a fitted run."""
     made = tmp_path_factory.mktemp("plant")
     generator = np.random.default_rng(0)
@@ -63,6 +63,7 @@ def run(here: Path) -> Path:
     return here / "run"
 
 
+@pytest.mark.light
 def test_a_fit_leaves_its_record(run: Path) -> None:
     record = json.loads(Path("fit.json").read_text())
     assert record["rows"] == 120

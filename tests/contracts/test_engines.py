@@ -138,6 +138,7 @@ def test_every_rule_at_every_strength(name: str, kind: str, rows: tuple) -> None
 
 
 # the other engines share their loss with one of these; all are in the slow grid above
+@pytest.mark.light
 @pytest.mark.parametrize("name", quick(QUICK, "bbb"))
 def test_every_rule_at_some_strength(name: str, rows: tuple) -> None:
     kinds, shift = QUICK[name][0].honours, list(QUICK).index(name)
@@ -158,6 +159,7 @@ def test_a_strength_it_cannot_keep_is_refused_by_name(name: str, kind: str, rows
         assert repr(name) in str(told.value)
 
 
+@pytest.mark.light
 @pytest.mark.parametrize("name", quick(QUICK, "bbb", "svgd", "dropout"))
 def test_a_price_pulls_the_posterior_to_where_the_rule_holds(name: str, rows: tuple) -> None:
     high = AtLeast(1.5, name="high")
@@ -231,6 +233,7 @@ def test_an_options_mistake_is_told_by_engine_and_name() -> None:
             build()
 
 
+@pytest.mark.light
 class TestWhatEachEngineIs:
     def test_a_dropped_unit_is_off_at_every_input(self, rows: tuple) -> None:
         solution = fitted("dropout", rows, [], inference=Dropout(rate=0.5), draws=50)

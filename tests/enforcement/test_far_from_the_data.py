@@ -38,7 +38,10 @@ def test_a_probable_rule_that_no_function_meets_at_first_is_reached(rows: tuple)
     assert np.mean(model.predict(rows[0])) > 11
 
 
-@pytest.mark.parametrize("rule", [AtLeast(0).on_average(18), AtLeast(18).on_average(0)])
+# of a mean only the bound plus what is asked counts: one of the two is enough every time
+@pytest.mark.parametrize(
+    "rule", quick([AtLeast(0).on_average(18), AtLeast(18).on_average(0)], AtLeast(18).on_average(0))
+)
 def test_an_average_far_from_the_data_is_reached_and_held(rows: tuple, rule: Rule) -> None:
     model = fitted(rows, rule)
     assert model.result_.status == "converged"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from prbnn import (
     MLP,
     AtLeast,
     AtMost,
+    BayesByBackprop,
     Decreasing,
     Increasing,
     InfeasibleError,
@@ -20,10 +23,13 @@ from prbnn import (
     load,
 )
 from prbnn.posterior import searching
+from prbnn.rules.base import Rule
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 NETWORK = MLP((12,), "tanh")
+ONE = BayesByBackprop(draws=2)
+RULES = (Increasing("x0"), Decreasing("x1"), AtLeast(-1.0))
 
 
 def table(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -32,18 +38,18 @@ def table(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return x, 0.2 * x[:, 0] - 0.3 * x[:, 1] ** 2 + 0.3 * generator.standard_normal(rows)
 
 
-def fitted(**options) -> PRBNNRegressor:
+def fitted(rules: Sequence[Rule] = RULES, **options) -> PRBNNRegressor:
     settings = {
         "prior": LayerNormal(2.0),
+        "inference": ONE,
         "tempering": 0.1,
-        "steps": 800,
-        "draws": 100,
+        "steps": 600,
+        "draws": 60,
         "random_state": 0,
         "enforce": "projection",
         **options,
     }
     x, y = table()
-    rules = [Increasing("x0"), Decreasing("x1"), AtLeast(-1.0)]
     return PRBNNRegressor(NETWORK, rules, **settings).fit(x, y)
 
 
@@ -59,13 +65,19 @@ def test_stored_draws_obey_at_fresh_points(model: PRBNNRegressor) -> None:
     after = stored.check(rules, stored.bind(rules, 4096, seed=50))
     assert np.mean(~before.obeys()) > 0.2, "nothing to move"
     assert np.mean(after.obeys(1e-3)) > 0.99
-    assert len(stored) == 100
+    assert len(stored) == 60
 
 
 def test_training_is_that_of_the_network_without_hard_rules(model: PRBNNRegressor) -> None:
     x, y = table()
     plain = PRBNNRegressor(
-        NETWORK, prior=LayerNormal(2.0), tempering=0.1, steps=800, draws=100, random_state=0
+        NETWORK,
+        prior=LayerNormal(2.0),
+        inference=ONE,
+        tempering=0.1,
+        steps=600,
+        draws=60,
+        random_state=0,
     ).fit(x, y)
     # how many raw draws there are differs, and with it their noise
     assert np.array_equal(plain.history_.elbo, model.history_.elbo)
@@ -94,13 +106,20 @@ def test_auto_moves_draws_of_smooth_networks_and_no_others() -> None:
     assert smooth.knowledge_report_[0].moves is not None
     x, y = table()
     kinked = PRBNNRegressor(
-        MLP((6,)), [Increasing("x0")], tempering=0.2, steps=300, draws=20, random_state=0
+        MLP((6,)),
+        [Increasing("x0")],
+        inference=ONE,
+        tempering=0.2,
+        steps=300,
+        draws=20,
+        random_state=0,
     ).fit(x, y)
     assert kinked.knowledge_report_[0].moves is None
 
 
 def test_the_former_name_of_pressure_is_understood() -> None:
-    same = [fitted(enforce=way, steps=200, draws=20) for way in ("training", "pressure")]
+    rule = [Increasing("x0")]
+    same = [fitted(rule, enforce=way, steps=200, draws=20) for way in ("training", "pressure")]
     assert np.array_equal(*(model.posterior_.draws for model in same))
 
 
@@ -111,6 +130,7 @@ def test_classes_are_moved_in_probability() -> None:
     model = PRBNNClassifier(
         MLP((8,), "tanh"),
         [Increasing("x", of="1")],
+        inference=ONE,
         tempering=0.1,
         steps=500,
         draws=50,
@@ -127,7 +147,7 @@ def test_rules_that_contradict_each_other_are_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(searching, "BLOCK", 4)
     x, y = table()
     high, low = AtLeast(1.0, name="high"), AtMost(0.5, where={"x0": (0, 0.5)}, name="low")
-    options = {"steps": 50, "tempering": 0.2, "draws": 20, "random_state": 0}
+    options = {"inference": ONE, "steps": 50, "tempering": 0.2, "draws": 20, "random_state": 0}
     model = PRBNNRegressor(MLP((4,), "tanh"), [high, low], enforce="projection", **options)
     with pytest.raises(InfeasibleError, match="contradict each other") as raised:
         model.fit(x, y)

@@ -14,7 +14,7 @@ from tests.marks import quick
 from tests.report import plant
 from tests.report.browser import Browser, chromium
 
-from prbnn import MLP, AtLeast, AtMost, Increasing, PRBNNClassifier, PRBNNRegressor
+from prbnn import MLP, AtLeast, AtMost, BayesByBackprop, Increasing, PRBNNClassifier, PRBNNRegressor
 from prbnn.assessment import metrics
 from prbnn.assessment.audit import audit_of
 from prbnn.assessment.scores import RegressionScores
@@ -38,7 +38,14 @@ SECTIONS = (
     "surprises",
     "made",
 )
-QUICK = {"network": MLP((8,)), "tempering": 0.2, "steps": 750, "draws": 40, "random_state": 0}
+QUICK = {
+    "network": MLP((8,)),
+    "inference": BayesByBackprop(draws=2),
+    "tempering": 0.2,
+    "steps": 500,
+    "draws": 40,
+    "random_state": 0,
+}
 EVIL = "<script>alert('x')</script>"
 NO_PRICE = "A hard rule without a tolerance has no price"
 

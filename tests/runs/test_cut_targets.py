@@ -59,15 +59,13 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> RunPlan:
 
 
 @pytest.fixture(scope="module")
-def run(plan: RunPlan) -> Run:
-    with pytest.MonkeyPatch.context() as patch:
-        # which tempering is chosen does not matter here, only that it can be
-        patch.setattr("prbnn.fitting.tempering.STEPS", 150)
-        done = fit_run(prepare_run(plan), lambda _: None, False)
+def run(plan: RunPlan, short_race: None) -> Run:
+    done = fit_run(prepare_run(plan), lambda _: None, False)
     done.save(Path(plan.data).parent / "run")
     return done
 
 
+@pytest.mark.light
 def test_the_run_keeps_what_is_known(run: Run, plan: RunPlan) -> None:
     again = open_run(Path(plan.data).parent / "run")
     assert again.plan == plan

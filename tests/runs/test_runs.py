@@ -63,16 +63,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(folder: Path) -> RunPlan:
     data, rules = str(folder / "plant.csv"), str(folder / "rules.yaml")
-    return RunPlan(data, "power", rules, hidden=(8,), steps=1200, draws=60)
+    return RunPlan(data, "power", rules, hidden=(8,), steps=800, draws=60)
 
 
 @pytest.fixture(scope="module")
-def run(plan: RunPlan, folder: Path) -> Run:
+def run(plan: RunPlan, folder: Path, short_race: None) -> Run:
     done = fit_run(prepare_run(plan), lambda _: None, False)
     done.save(folder / "run")
     return done
 
 
+@pytest.mark.light
 def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: RunPlan) -> None:
     again = open_run(folder / "run")
     inputs, targets, which = again.scored_rows()
@@ -280,7 +281,7 @@ def test_a_folder_without_a_run_is_told(folder: Path, run: Run, tmp_path: Path) 
             open_run(tmp_path)
 
 
-def test_classes_are_fitted_kept_and_watched(plan: RunPlan, folder: Path) -> None:
+def test_classes_are_fitted_kept_and_watched(plan: RunPlan, folder: Path, short_race: None) -> None:
     frame = table().assign(power=lambda t: np.where(t["sun"] > 500, "high", "low"))
     path = folder / "classes.csv"
     frame.to_csv(path, index=False)

@@ -46,8 +46,8 @@ def test_weights_of_the_paper_are_87_nats_each():
 
 
 def test_knowledge_mends_the_plain_network_on_one_data_set():
-    plain, _ = simulation.run("BNN", 0, tempering=0.2, steps=2000)
-    constrained, curves = simulation.run("PR-BNN", 0, tempering=0.2, steps=2000)
+    plain, _ = simulation.run("BNN", 0, tempering=0.2, steps=2000, draws=60)
+    constrained, curves = simulation.run("PR-BNN", 0, tempering=0.2, steps=2000, draws=60)
     assert plain.violations_of_mean[1] > 40
     assert constrained.violations_of_mean == [0, 0, 0]
     assert constrained.stored_draws_violating == 0

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"network": MLP((4,)), "steps": 30, "draws": 20, "batch_size": 64, "tempering": 0.2}
 
 
+simulated = cache(sources.simulated)
+
+
 @pytest.fixture(scope="module")
 def source():
     whole = sources.simulated(3)
@@ -33,7 +37,7 @@ def pair(source):
 
 
 def test_inputs_and_rows_are_the_papers():
-    source = sources.simulated(0)
+    source = simulated(0)
     flags = ("IGBT_derate", "IGBT_off", "curtail_utility", "curtail_on", "P_watts", "Feeder_B")
     assert source.columns == (*flags, "WS", "IPOA", "day_label", "time_label")
     assert (len(source.train), len(source.test)) == (20_698, 6_505)
@@ -43,7 +47,7 @@ def test_inputs_and_rows_are_the_papers():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_the_plate_says_is_true_of_the_plant(seed):
     """Knowledge must be true: beside what would have been delivered without the limit."""
-    records = sources.simulated(seed).simulation.records
+    records = simulated(seed).simulation.records
     columns = dict(zip(plant.COLUMNS, records.inputs.T, strict=True))
     derated = (columns["IGBT_derate"] > 0) & (columns["IGBT_off"] == 0)
     lost = records.possible - records.delivered

@@ -34,9 +34,13 @@ class TestNormal:
             constant, knowledge=rules, prior=Normal(-0.5, 1.0), draws=DRAWS, enforce="projection"
         )
 
-    def test_draws_below_go_to_the_bound(self, solution) -> None:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def found(cls, solution):
+        return obeying(solution, solution.posterior, solution.rules)
+
+    def test_draws_below_go_to_the_bound(self, solution, found) -> None:
         raw = solution.posterior
-        found = obeying(solution, raw, solution.rules)
         assert found.acceptance == 1.0
         before, after = raw.draws[:, 0], found.posterior.draws[:, 0]
         mean_is(after, 0.197797, 0.412936)
@@ -46,15 +50,15 @@ class TestNormal:
         mean_is(at_bound.astype(float), 0.691462, 0.4619)
         assert np.array_equal(at_bound, before < -1e-4 * unit)
 
-    def test_draws_that_obey_come_back_bit_for_bit(self, solution) -> None:
+    def test_draws_that_obey_come_back_bit_for_bit(self, solution, found) -> None:
         raw = solution.posterior
-        after = obeying(solution, raw, solution.rules).posterior.draws
+        after = found.posterior.draws
         stays = raw.draws[:, 0] >= 0
         assert stays.any()
         assert np.array_equal(after[stays], raw.draws[stays])
 
-    def test_the_report_of_moves(self, solution) -> None:
-        (moves,) = obeying(solution, solution.posterior, solution.rules).moves
+    def test_the_report_of_moves(self, solution, found) -> None:
+        (moves,) = found.moves
         assert moves.fraction == pytest.approx(np.mean(solution.posterior.draws < 0), abs=1e-3)
         # the median of a normal with mean -.5 below 0, in units of the noise
         assert moves.change == pytest.approx(0.9003, abs=0.06)
