@@ -24,6 +24,7 @@ BLOCKS: dict[str, dict[str, Callable[..., Grid]]] = {
         "simulation2": benchmarks.construction("simulation 2"),
         "surface": benchmarks.construction("four inputs"),
     },
+    "fits": {"costs": benchmarks.costs, "large": benchmarks.large, "seeds": benchmarks.seeds},
     "tightness": {"table": benchmarks.tightness},
     "speed": {"table": benchmarks.speed},
     "sequences": {"table": benchmarks.sequences},

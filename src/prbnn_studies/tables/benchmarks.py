@@ -133,3 +133,31 @@ def sequences(results: dict) -> Grid:
     ]
     headings = ("", "seconds per epoch", "lowest to highest", "ms per step", "of prbnn's")
     return Grid(headings, rows)
+
+
+def costs(results: dict) -> Grid:
+    """Seconds of a first fit, which compiles, and of later ones; one row per kind of fit."""
+    rows = [
+        (what, f"{row['first']:.1f}", f"{row['second']:.1f}")
+        for what, row in results["costs"].items()
+    ]
+    return Grid(("", "first, seconds", "later, seconds"), rows)
+
+
+def large(results: dict) -> Grid:
+    """Seconds and R2 on a table of many rows, beside scikit-learn's network."""
+    rows = [
+        (who, f"{int(count):,}", f"{row['seconds']:.1f}", f"{row['r2']:.3f}")
+        for count, found in results["large"].items()
+        for who, row in found.items()
+    ]
+    return Grid(("", "rows", "seconds", "R²"), rows)
+
+
+def seeds(results: dict) -> Grid:
+    """How far CRPS differs between fits that differ in their seed alone."""
+    rows = [
+        (what, f"{row['crps']:.4f}", f"{row['spread']:.1%}")
+        for what, row in results["seeds"].items()
+    ]
+    return Grid(("", "CRPS, mean", "standard deviation over the mean"), rows)
