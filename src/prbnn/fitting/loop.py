@@ -154,7 +154,7 @@ def pick(
     if problem.knowledge is not None:
         size = problem.knowledge.pool
         width = problem.points_width - carry.worst.shape[1]
-        start = carry.step % max(1, size // width) * width
+        start = carry.step // problem.every % max(1, size // width) * width
     if batch_size is None or batch_size >= data.x.shape[0]:
         return Batch(data.x, data.y, data.weight, start, softness, worst, data.upper)
     rows_key = jax.random.fold_in(key, 1)
@@ -176,9 +176,12 @@ def run_chunk(
 ) -> tuple[Carry, Means]:
     """``steps`` steps of training, and their averages; for compiled code."""
 
-    def body(_: Array, state: tuple[Carry, Means]) -> tuple[Carry, Means]:
+    every = problem.every
+
+    def body(number: Array, state: tuple[Carry, Means]) -> tuple[Carry, Means]:
         carry, sums = state
-        carry, now = _step(engine, problem, enforcement, data, schedule, carry, batch_size)
+        due = True if every == 1 else number % every == 0
+        carry, now = _step(engine, problem, enforcement, data, schedule, carry, batch_size, due)
         return carry, jax.tree.map(jnp.add, sums, now)
 
     rules = jnp.zeros(len(enforcement.table.kinds))
@@ -186,7 +189,12 @@ def run_chunk(
     carry, sums = jax.lax.fori_loop(0, steps, body, (carry, zeros))
     if problem.knowledge is not None and carry.worst.shape[1]:
         carry = _calibrated(engine, problem, enforcement, carry)
-    return carry, jax.tree.map(lambda total: total / steps, sums)
+    means = jax.tree.map(lambda total: total / steps, sums)
+    if every > 1:
+        # of the steps that evaluated the rules
+        more = steps / -(-steps // every)
+        means = means._replace(f=means.f * more, broken=means.broken * more)
+    return carry, means
 
 
 def _step(
@@ -197,13 +205,14 @@ def _step(
     schedule: Schedule,
     carry: Carry,
     batch_size: int | None,
+    due: Array | bool,
 ) -> tuple[Carry, Means]:
-    """One step of the engine and of the duals."""
+    """One step of the engine and of the duals; ``due`` says whether it evaluates the rules."""
     key = jax.random.fold_in(carry.key, carry.step)
     softness = enforcement.softness(
         carry.enforcement, carry.step, schedule.steps, schedule.settle_start
     )
-    batch = pick(problem, data, carry, key, batch_size, softness)
+    batch = pick(problem, data, carry, key, batch_size, softness)._replace(due=due)
     settled = jnp.clip((carry.step - schedule.settle_start) / schedule.settle_length, 0.0, 1.0)
     rate = SETTLED_RATE + (1 - SETTLED_RATE) * 0.5 * (1 + jnp.cos(jnp.pi * settled))
     keeping = jnp.round(schedule.settle_length).astype(jnp.int32)
@@ -211,14 +220,18 @@ def _step(
     pressure = enforcement.pressure(carry.enforcement, carry.step / schedule.warmup)
     engine_key = jax.random.fold_in(key, 0) if batch_size else key
     engine_state, info = engine.step(problem, engine_key, carry.engine, batch, pressure, pace)
-    duals = enforcement.update(
-        carry.enforcement,
-        info.measured,
-        schedule.warmup,
-        searching=rate > SEARCHING,
-        frozen=~pace.warming if engine.block > 1 else False,
-        sharp=softness == 0,
-    )
+
+    def moved() -> EnforcementState:
+        return enforcement.update(
+            carry.enforcement,
+            info.measured,
+            schedule.warmup / problem.every,
+            searching=rate > SEARCHING,
+            frozen=~pace.warming if engine.block > 1 else False,
+            sharp=softness == 0,
+        )
+
+    duals = moved() if problem.every == 1 else jax.lax.cond(due, moved, lambda: carry.enforcement)
     means = Means(
         info.objective,
         info.log_likelihood,

@@ -60,6 +60,8 @@ SEARCHED_LED = 2048
 # where draws are moved later, over several inputs, a step evaluates 1 / LED_FEWER of the points: each of
 # them takes as long as a row, and means over many steps are all that training needs to know
 LED_FEWER = 4
+# and it is enough that one of LED_EVERY steps evaluates them
+LED_EVERY = 2
 # enough to find the mistakes of a rule
 LEAST_POINTS = 16
 
@@ -143,11 +145,12 @@ def prepare(
         if layout is not None and moved:
             check_movable(model.network, likelihood, moved, table.columns, scale)
         rules = [rule for rule in rules if rule.strength.kind != Kind.HARD]
-    projects = way == "projection"
+    projects, every = way == "projection", 1
     if projects and Kind.TOLERANT in engine.honours:
         rules = _led(rules, table.columns, scale)
         if len(table.columns.inputs) > 1:
             points = max(LEAST_POINTS, points // LED_FEWER)
+            every = LED_EVERY
     bound, width = _bind(rules, table.columns, scale, engine, points)
     problem = Problem(
         network=model.network,
@@ -163,6 +166,7 @@ def prepare(
         points_width=width,
         searched=SEARCHED_LED if projects else SEARCHED,
         window=network_window(likelihood, scale),
+        every=every,
     )
     enforcement = enforcement_of(
         rules,

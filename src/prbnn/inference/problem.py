@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from prbnn.enforcement.measure import Measured, measure
 from prbnn.enforcement.worst import kept_worst
@@ -34,6 +34,7 @@ class Batch(NamedTuple):
     - `softness`: width of the surrogate of each probable rule
     - `worst`: positions of further points per pool, where these are known
     - `upper`: where targets are censored, they lie from `y` to this; exact where both are equal
+    - `due`: whether the step evaluates the rules, of a problem whose steps do so in turn
     """
 
     x: Float[Array, "rows inputs"]
@@ -43,6 +44,7 @@ class Batch(NamedTuple):
     softness: Float[Array, " rules"]
     worst: Int[Array, "groups worst"] | None = None
     upper: Float[Array, "rows outputs"] | None = None
+    due: Bool[Array, ""] | bool = True
 
 
 class Problem(eqx.Module):
@@ -52,6 +54,7 @@ class Problem(eqx.Module):
     - `own_prior_mean`, `own_prior_sd`: of the likelihood's own parameters, which samplers and particles
       draw; other engines maximise over them
     - `points_width`: how many points of each pool a step evaluates
+    - `every`: one of so many steps evaluates the rules, with as many times their pressure
     - `searched`: how many of each pool are searched after a chunk of steps for their worst points
     - `window`: ends between which the targets were recorded, where the likelihood is truncated
     """
@@ -69,6 +72,7 @@ class Problem(eqx.Module):
     points_width: int = eqx.field(static=True)
     searched: int = eqx.field(static=True)
     window: Float[Array, "2 outputs"] | None = None
+    every: int = eqx.field(static=True, default=1)
 
     @property
     def size(self) -> int:

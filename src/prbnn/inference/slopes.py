@@ -39,12 +39,22 @@ def slopes_of(
 
     def pressed(vector: Array) -> tuple[Array, Measured]:
         measured = problem.measure(vector, batch)
-        return jnp.sum(pressure * measured.f), measured
+        return jnp.sum(problem.every * pressure * measured.f), measured
 
     # rules have points of their own, often far fewer than there are rows
     rows, points = problem.effort(batch)
     fit, slope = over_functions(jax.value_and_grad(fitted), (vectors,), rows)
     if problem.knowledge is None:
         return Slopes(slope, fit, jax.vmap(lambda vector: problem.measure(vector, batch))(vectors))
-    by_rules, measured = over_functions(jax.grad(pressed, has_aux=True), (vectors,), points)
-    return Slopes(slope + by_rules, fit, measured)
+
+    def by_rules() -> tuple[Array, Measured]:
+        return over_functions(jax.grad(pressed, has_aux=True), (vectors,), points)
+
+    if problem.every == 1:
+        pull, measured = by_rules()
+    else:
+        none = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(by_rules)
+        )
+        pull, measured = jax.lax.cond(batch.due, by_rules, lambda: none)
+    return Slopes(slope + pull, fit, measured)
