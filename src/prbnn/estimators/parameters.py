@@ -29,7 +29,7 @@ PARAMETERS = {
     "tempering": 'weight of the KL term; "auto" chooses it by the log density of held-out rows',
     "scaling": '"standard", "minmax" or "none"',
     "steps": "number of training steps; the default of the engine if None",
-    "batch_size": "rows per step; None uses all rows, or 1,024 where there are more than 2,048",
+    "batch_size": "rows per step; None uses all rows, or 1/64 of more than 2,048 (256 to 1,024)",
     "points": "number of points of its region at which a rule is evaluated per step",
     "rejection": "under pressure, the fraction of drawn functions that may break a hard rule and be "
     "rejected; a smaller fraction means stronger enforcement in training and narrower bands; the default "

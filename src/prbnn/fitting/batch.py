@@ -26,10 +26,10 @@ from prbnn.fitting.tempering import (
     CANDIDATES,
     FALLBACK,
     FEWEST_ROWS,
-    FOLDS,
     MOST_ROWS,
     Chosen,
     Race,
+    folds_for,
     race_of,
     rows_to_hold_out,
     run_race,
@@ -152,14 +152,16 @@ def choose_temperings(
     if any(int(task.data.count) < FEWEST_ROWS for task in tasks):
         return [Chosen(FALLBACK, {})] * len(tasks)
     choices: list[Chosen] = []
-    for group in _groups(tasks, FOLDS * len(CANDIDATES)):
+    # races of one batch are alike
+    folds = max(folds_for(task.data) for task in tasks)
+    for group in _groups(tasks, folds * len(CANDIDATES)):
         alike = _padded_alike([tasks[k] for k in group])
         races = [
-            race_of(task.problem, task.data, task_seeds[k])
+            race_of(task.problem, task.data, task_seeds[k], folds)
             for k, task in zip(group, alike, strict=True)
         ]
         densities = np.asarray(_race_all(alike[0].engine, _stacked(races)))
-        choices += [verdict(d, race.data) for d, race in zip(densities, races, strict=True)]
+        choices += [verdict(d, race) for d, race in zip(densities, races, strict=True)]
         if progress is not None:
             progress(len(choices), len(tasks))
     return choices

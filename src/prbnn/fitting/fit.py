@@ -56,7 +56,8 @@ def fit(
     - ``scaling``: "none" (the network sees your units, in which priors and duals are stated), "standard"
       or "minmax"
     - ``steps``: the budget (the engine's own if None); ``early_stopping`` may end sooner
-    - ``batch_size``: rows per step; None is all rows, or 1,024 of a table with more than 2,048
+    - ``batch_size``: rows per step; None is all rows; of more than 2,048 it is 1/64, but no
+      fewer than 256 and no more than 1,024
     - ``points``: at how many points of each rule's region a step evaluates it
     - ``rejection``: under pressure, the fraction of drawn functions that may break a hard rule without a
       tolerance, and be rejected by conditioning; a smaller one means more pressure and a narrower

@@ -30,6 +30,8 @@ FEWEST_ROWS = 30
 # larger tables are sampled down to this many rows
 MOST_ROWS = 1024
 FOLDS = 3
+# a table with more rows than this needs one fold, which holds out as many rows as three do together
+PLENTY = 2 * MOST_ROWS
 STEPS = 1000
 # the learning rate is raised by this factor, up to FASTEST: a short run at a higher rate goes about as
 # far as a long one
@@ -88,11 +90,11 @@ def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) ->
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
         return Chosen(FALLBACK, {})
-    race = race_of(problem, data, seed)
+    race = race_of(problem, data, seed, folds_for(data))
     # a compiled loop of a small network runs on one core: half of the candidates on each of two
     halves = jnp.split(jnp.asarray(CANDIDATES, float), 2)
     found = side_by_side(lambda half: race_between(engine, race, half), halves)
-    return verdict(np.concatenate([np.asarray(part) for part in found]), race.data)
+    return verdict(np.concatenate([np.asarray(part) for part in found]), race)
 
 
 def rows_to_hold_out(problem: Problem, data: Data) -> Data:
@@ -112,32 +114,48 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
     return pad(x, y, np.ones(len(place)), upper)
 
 
-def race_of(problem: Problem, data: Data, seed: int) -> Race:
-    """The problem without its rules, on at most MOST_ROWS rows, in folds that ``seed`` draws."""
+def folds_for(data: Data) -> int:
+    """How many folds a race over these rows has."""
+    return 1 if int(data.count) > PLENTY else FOLDS
+
+
+def race_of(problem: Problem, data: Data, seed: int, folds: int) -> Race:
+    """The problem without its rules, in ``folds`` folds that ``seed`` draws.
+
+    MOST_ROWS rows at most are held out, each once, and a fold trains on 2/3 as many.
+    """
     generator, rows = np.random.default_rng(seed), int(data.count)
-    if rows > MOST_ROWS:
-        data = data.take(generator.permutation(rows)[:MOST_ROWS])
-        rows = MOST_ROWS
+    most = MOST_ROWS if folds > 1 else MOST_ROWS + trained_of(MOST_ROWS)
+    if rows > most:
+        data = data.take(generator.permutation(rows)[:most])
+        rows = most
     fold = np.full(data.x.shape[0], -1)
-    fold[generator.permutation(rows)] = np.arange(rows) % FOLDS
-    held = fold == np.arange(FOLDS)[:, None]
+    numbers = np.arange(rows) % FOLDS if folds > 1 else np.where(np.arange(rows) < MOST_ROWS, 0, 1)
+    fold[generator.permutation(rows)] = numbers
+    held = fold == np.arange(folds)[:, None]
     # of tables padded alike, folds are too
-    trained = bucket(-(-data.x.shape[0] * (FOLDS - 1) // FOLDS))
-    rest, real = np.zeros((FOLDS, trained), int), np.zeros((FOLDS, trained))
+    trained = bucket(trained_of(data.x.shape[0] if folds > 1 else MOST_ROWS))
+    rest, real = np.zeros((folds, trained), int), np.zeros((folds, trained))
     for number, out in enumerate(held):
         places = np.flatnonzero((fold >= 0) & ~out)
         rest[number, : len(places)], real[number, : len(places)] = places, 1
     bare = replace(problem, knowledge=None)
     none = enforcement_of([], np.zeros(0), float(rows))
-    keys = jax.random.split(jax.random.key(seed), FOLDS)
-    folds = Fold(jnp.asarray(held, float), jnp.asarray(rest), jnp.asarray(real, float), keys)
-    return Race(bare, none, data, folds)
+    keys = jax.random.split(jax.random.key(seed), folds)
+    drawn = Fold(jnp.asarray(held, float), jnp.asarray(rest), jnp.asarray(real, float), keys)
+    return Race(bare, none, data, drawn)
 
 
-def verdict(density: Array | np.ndarray, data: Data) -> Chosen:
+def trained_of(rows: int) -> int:
+    """How many of ``rows`` rows a fold of three trains on, at most."""
+    return -(-rows * (FOLDS - 1) // FOLDS)
+
+
+def verdict(density: Array | np.ndarray, race: Race) -> Chosen:
     """The choice, from the held-out log ``density`` (candidates, rows) of a race."""
-    rows = int(data.count)
-    weight = np.asarray(data.weight)[:rows]
+    rows = int(race.data.count)
+    held = np.sum(np.asarray(race.folds.held), axis=0)
+    weight = (np.asarray(race.data.weight) * held)[:rows]
     density = np.asarray(density)[:, :rows]
     scores = np.average(density, axis=1, weights=weight)
     best = int(np.argmax(scores))
@@ -180,8 +198,9 @@ def race_between(engine: Engine, race: Race, candidates: Array) -> Array:
         return mixture * fold.held
 
     runs = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(candidates)), folds)
-    temperings = jnp.repeat(candidates, FOLDS)
+    count = folds.held.shape[0]
+    temperings = jnp.repeat(candidates, count)
     # candidates are on as many threads as there are cores already
     size = folds.rest.shape[1] * problem.size
     densities = over_functions(one, (temperings, runs), size, parts=1)
-    return jnp.sum(densities.reshape(len(candidates), FOLDS, -1), axis=1)
+    return jnp.sum(densities.reshape(len(candidates), count, -1), axis=1)

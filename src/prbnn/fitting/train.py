@@ -23,9 +23,10 @@ from prbnn.fitting.task import Task, seeds
 from prbnn.inference.engine import Engine
 from prbnn.system.process import computing
 
-# tables with more than MANY_ROWS rows are trained on batches of BATCH_ROWS
+# tables with more than MANY_ROWS rows are trained on batches: 1 / PARTS of the rows, within these limits
 MANY_ROWS = 2048
-BATCH_ROWS = 1024
+PARTS = 64
+LEAST_BATCH, MOST_BATCH = 256, 1024
 
 # (step, what was found) after each chunk of steps
 Looks = list[tuple[int, ChunkInfo]]
@@ -211,8 +212,9 @@ def rows_per_step(task: Task, batch_size: int | None) -> int | None:
     """The batch size to train with, where the user gave ``batch_size``; None is all rows."""
     if task.engine.full_batch:
         return None
-    if batch_size is None and task.data.x.shape[0] > MANY_ROWS:
-        return BATCH_ROWS
+    rows = task.data.x.shape[0]
+    if batch_size is None and rows > MANY_ROWS:
+        return min(max(rows // PARTS, LEAST_BATCH), MOST_BATCH)
     return batch_size
 
 
