@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from prbnn.cli.main import app
+from prbnn.posterior import projection
 from prbnn_studies import simulation2 as simulation
 
 runner = CliRunner()
@@ -16,9 +17,12 @@ def quick(monkeypatch):
     full = simulation.run
 
     def short(method, seed=0, tempering="auto", **options):
-        return full(method, seed, 0.2, steps=300, draws=30, **options)
+        return full(method, seed, 0.2, steps=150, draws=8, **options)
 
     monkeypatch.setattr(simulation, "run", short)
+    # draws that obey are the subject of other tests
+    for name in ("SCOUTING", "SEARCHES"):
+        monkeypatch.setattr(projection, name, 1)
 
 
 def test_help_lists_the_commands():

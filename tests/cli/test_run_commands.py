@@ -154,8 +154,8 @@ def test_a_posterior_that_collapsed_is_told_by_the_fit_and_its_report(here: Path
     generator = np.random.default_rng(4)
     table = {"sun": generator.uniform(0, 1, 240), "power": generator.normal(size=240)}
     pandas.DataFrame(table).to_csv("noise.csv", index=False)
-    words = ("--target", "power", "--hidden", "4", "--draws", "20", "--out", "noise")
-    told = command("fit", "noise.csv", *words, "--json", "noise.json")
+    words = ("--target", "power", "--hidden", "4", "--steps", "1500", "--draws", "20")
+    told = command("fit", "noise.csv", *words, "--out", "noise", "--json", "noise.json")
     warning = "the posterior has collapsed onto its prior"
     assert f"Warning, the model: {warning}: it explains" in told
     (recorded,) = json.loads(Path("noise.json").read_text())["warnings"]

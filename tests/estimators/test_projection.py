@@ -22,7 +22,7 @@ from prbnn import (
     SlopeBetween,
     load,
 )
-from prbnn.posterior import searching
+from prbnn.posterior import projection, searching
 from prbnn.rules.base import Rule
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -101,7 +101,11 @@ def test_a_saved_model_keeps_what_was_moved(model: PRBNNRegressor, tmp_path) -> 
     assert np.array_equal(again.posterior_.draws, model.posterior_.draws)
 
 
-def test_auto_moves_draws_of_smooth_networks_and_no_others() -> None:
+def test_auto_moves_draws_of_smooth_networks_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    # whether draws are moved is asked here, and not how well
+    for name in ("SCOUTING", "SEARCHES"):
+        monkeypatch.setattr(projection, name, 1)
+    monkeypatch.setattr(searching, "DEEPER", 0)
     smooth = fitted(enforce="auto")
     assert smooth.knowledge_report_[0].moves is not None
     x, y = table()
@@ -119,7 +123,7 @@ def test_auto_moves_draws_of_smooth_networks_and_no_others() -> None:
 
 def test_the_former_name_of_pressure_is_understood() -> None:
     rule = [Increasing("x0")]
-    same = [fitted(rule, enforce=way, steps=200, draws=20) for way in ("training", "pressure")]
+    same = [fitted(rule, enforce=way, steps=60, draws=10) for way in ("training", "pressure")]
     assert np.array_equal(*(model.posterior_.draws for model in same))
 
 
