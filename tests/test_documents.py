@@ -32,16 +32,16 @@ SHORTER = {
             "    random_state=0, network=MLP((16,)), tempering=0.2, steps=750, draws=50)"
         ),
     },
-    DOCS / "cut-rows.md": {"steps=1000": "steps=300"},
-    DOCS / "report.md": {"steps=1500, draws=100": "steps=400, draws=40"},
+    DOCS / "cut-rows.md": {"steps=1000": "steps=150"},
+    DOCS / "report.md": {"steps=1500, draws=100": "steps=200, draws=20"},
     DOCS / "saving.md": {
-        "tempering=0.2, draws=200": "tempering=0.2, steps=600, draws=200",
+        "tempering=0.2, draws=200": "tempering=0.2, steps=400, draws=200",
         "tempering=0.2, draws=50": "tempering=0.2, steps=300, draws=50",
     },
-    DOCS / "sequences.md": {"    steps=2000,": "    steps=200, draws=40,"},
+    DOCS / "sequences.md": {"    steps=2000,": "    steps=60, draws=20,"},
 }
 QUICK_FIT = {
-    "prbnn fit": "--steps 300 --draws 50 --hidden 8 --no-plain",
+    "prbnn fit": "--steps 150 --draws 20 --hidden 8 --no-plain",
     "prbnn report": "--no-pictures",
 }
 # commands of the engineer's tutorial that name these files are mistakes on purpose

@@ -98,7 +98,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", quick(SETTINGS, "nuts, more than the steps"))
+@pytest.mark.parametrize("name", quick(SETTINGS, "sghmc, more than the steps"))
 def test_a_line_far_from_where_chains_start(name: str) -> None:
     """An intercept of 10 +- .11: one untrained network among the draws would show."""
     engine, steps = SETTINGS[name]

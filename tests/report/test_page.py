@@ -42,7 +42,7 @@ QUICK = {
     "network": MLP((8,)),
     "inference": BayesByBackprop(draws=2),
     "tempering": 0.2,
-    "steps": 500,
+    "steps": 350,
     "draws": 40,
     "random_state": 0,
 }

@@ -45,6 +45,7 @@ def test_weights_of_the_paper_are_87_nats_each():
     assert rules[2].over == pytest.approx(0.92 / 49)
 
 
+@pytest.mark.slow
 def test_knowledge_mends_the_plain_network_on_one_data_set():
     plain, _ = simulation.run("BNN", 0, tempering=0.2, steps=2000, draws=60)
     constrained, curves = simulation.run("PR-BNN", 0, tempering=0.2, steps=2000, draws=60)

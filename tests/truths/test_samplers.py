@@ -118,6 +118,7 @@ class TestHinge:
 
 
 class TestChance:
+    @pytest.mark.slow
     def test_the_indicator_goes_through_the_accept_step(self) -> None:
         solution = constant_under(AtLeast(0, name="positive").probably(0.95), "nuts", 1500)
         draws = solution.posterior.draws[:, 0]
