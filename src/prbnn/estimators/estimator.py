@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,8 +21,9 @@ from prbnn.data.layout import Layout
 from prbnn.data.scaling import ScalingKind
 from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleError, ModelFileError
 from prbnn.estimators.arguments import check_feature_names, seed_of
+from prbnn.estimators.nested import NestedParameters
 from prbnn.estimators.storing import stored_draws
-from prbnn.fitting.prepare import Enforce, Settings, check_count, engine_of, prepare
+from prbnn.fitting.prepare import Enforce, Settings, check_count, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
 from prbnn.fitting.result import Solution
@@ -52,7 +52,7 @@ MIXED = BayesByBackprop(draws=2, members=4)
 FEW_DRAWS = 200
 
 
-class Estimator(BaseEstimator):
+class Estimator(NestedParameters):
     """The part of an estimator that is the same for numbers, classes and sequences.
 
     A subclass turns targets into numbers and chooses a likelihood; `_learn` does the rest.
@@ -227,16 +227,11 @@ class Estimator(BaseEstimator):
 
     def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
         """A copy of the parameters, since a user may set others after the fit."""
-        given, usual = self.get_params(deep=False), self._defaults()
+        given = self.get_params(deep=False)
         if isinstance(self.knowledge, list):
             given["knowledge"] = list(self.knowledge)
-        network, inference, prior = (
-            usual[name] if given[name] is None else given[name]
-            for name in ("network", "inference", "prior")
-        )
-        # by its name, the usual engine has the options that are usual here
-        engine = usual["inference"] if inference == usual["inference"].name else inference
-        return Settings(given, network, engine_of(engine), likelihood, prior, seed)
+        network, inference, prior = map(self._used, ("network", "inference", "prior"))
+        return Settings(given, network, inference, likelihood, prior, seed)
 
     def _store(self, solution: Solution) -> None:
         """Raise where the fit failed; otherwise store draws that obey, and the report on the rules."""
