@@ -41,7 +41,7 @@ SMALL: dict[str, tuple[Engine, int]] = {
     "svgd": (SVGD(particles=10, learning_rate=0.05), 200),
     "ensemble": (Ensemble(members=5, learning_rate=0.02), 200),
     "laplace": (Laplace(learning_rate=0.02), 200),
-    "sghmc": (SGHMC(chains=2, keep=25), 400),
+    "sghmc": (SGHMC(chains=2, keep=25), 2000),
     "nuts": (NUTS(chains=2, keep=25, doublings=4), 100),
 }
 

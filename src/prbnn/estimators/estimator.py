@@ -40,6 +40,7 @@ from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
 from prbnn.saving.writing import bytes_of
 from prbnn.system.disk import write_whole
+from prbnn.system.environment import environment
 
 # what fits tables of many kinds best, measured on public ones: a smooth network, since slopes of a relu
 # network jump and no set of points is dense for them; a prior under which outputs keep their scale at any
@@ -195,7 +196,7 @@ class Estimator(NestedParameters):
             report.stage("checking draws")
             self._store(solution)
             self._store_columns(task.columns, from_frame=is_named(X))
-        self.settings_ = settings
+        self.settings_, self.environment_ = settings, environment()
         self._audit, self._counted = None, None
         if sample_weight is not None:
             rows = np.size(np.asarray(sample_weight))
@@ -297,13 +298,14 @@ class Estimator(NestedParameters):
             certificate=self.certificate_,
             audit=self.audit_,
             from_frame=hasattr(self, "feature_names_in_"),
+            environment=self.environment_,
             noise=getattr(self, "noise_", None),
             classes=getattr(self, "classes_", None),
         )
 
     def _restore(self, saved: SavedModel) -> None:
         """Set what was learned as it was when the model was saved."""
-        self.settings_ = saved.settings
+        self.settings_, self.environment_ = saved.settings, saved.environment
         self.posterior_, self.raw_posterior_ = saved.posterior, saved.raw_posterior
         self.solution_, self.history_ = saved.solution, saved.solution.history
         self.result_, self.acceptance_ = saved.result, saved.acceptance
