@@ -74,6 +74,7 @@ def encoded(**options: Any) -> ColumnTransformer:
 # --- in front of an estimator --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rules_name_the_columns_that_a_transformer_makes(houses) -> None:
     frame, heat = houses
     old = "built_before 1980"
@@ -95,6 +96,7 @@ def test_a_rule_about_a_column_before_the_transformer_is_told_the_names_after_it
         make_pipeline(encoded(), model_of([Increasing("size")])).fit(*houses)
 
 
+@pytest.mark.slow
 def test_rules_are_about_the_transformed_target(houses) -> None:
     """At most log(6) of a logarithm is at most 6 of the target, whose name does not arrive."""
     frame, heat = houses[0][["size"]], houses[1]

@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("simulation2.json")
 POINTS = np.linspace(*simulation2.REGION["x"], 20)
 # Largest differences to the file. The same processor gives the same bits; others round sums in another
 # order. Compiled for other processors (`--xla_cpu_max_isa=SSE4_2`, `AVX`, `AVX2` and half the vector
-# width), the fits differed by 1/10 of this at most, see CONTRIBUTING.md.
+# width), the fits differed by 0.0007 in their means, where one draw more or less was found to obey.
 TOLERANCES = {"mean": 2e-3, "std": 2e-3, "noise": 1e-3, "acceptance": 0.02, "duals": 0.05}
 # must be the same everywhere
 EXACT = ("tempering", "steps", "status")
@@ -69,8 +69,8 @@ def _measured(model: PRBNNRegressor) -> dict[str, Any]:
     }
 
 
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """In words, where ``new`` differs from ``old`` by more than is tolerated."""
+def differences(old: dict[str, Any], new: dict[str, Any], factor: float = 1.0) -> list[str]:
+    """In words, where ``new`` differs from ``old`` by more than ``factor`` times what is tolerated."""
     found = [f"{fit}: in one of the two only" for fit in sorted(set(old) ^ set(new))]
     for fit in sorted(set(old) & set(new)):
         for name in EXACT:
@@ -78,8 +78,10 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
                 found.append(f"{fit}, {name}: {old[fit][name]} -> {new[fit][name]}")
         for name, most in TOLERANCES.items():
             apart = distance(name, old[fit][name], new[fit][name])
-            if not apart <= most:
-                found.append(f"{fit}, {name}: apart by {apart:.2g}, tolerated are {most:g}")
+            if not apart <= factor * most:
+                found.append(
+                    f"{fit}, {name}: apart by {apart:.2g}, tolerated are {factor * most:g}"
+                )
     return found
 
 

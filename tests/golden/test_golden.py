@@ -6,6 +6,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
+import jax
 import pytest
 
 from tests.golden.measure import EXACT, FILE, TOLERANCES, differences, measure
@@ -13,6 +14,8 @@ from tests.golden.update import changes
 
 RECORD = json.loads(FILE.read_text())
 FITS: dict[str, Any] = RECORD["fits"]
+# times what is tolerated between processors
+GPU_FACTOR = 5.0
 
 
 @pytest.mark.slow
@@ -36,6 +39,17 @@ def test_another_number_is_noticed(name: str) -> None:
     else:
         changed[fit][name] = entry + 2 * TOLERANCES[name]
     assert [line.split(":")[0] for line in differences(FITS, changed)] == [f"{fit}, {name}"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(jax.default_backend() == "cpu", reason="JAX finds no GPU here")
+def test_a_gpu_gives_the_numbers_of_the_processor() -> None:
+    """Within 0.01 in means and standard deviations, 1/10 of the noise: docs/reproducibility.md."""
+    with jax.default_matmul_precision("highest"):
+        on_gpu = measure()
+        with jax.default_device(jax.devices("cpu")[0]):
+            on_cpu = measure()
+    assert differences(on_cpu, on_gpu, GPU_FACTOR) == []
 
 
 def test_what_is_not_a_number_is_noticed() -> None:
