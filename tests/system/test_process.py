@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -142,3 +143,15 @@ def test_laplace_has_the_same_bits_on_any_number_of_blas_threads() -> None:
             solution = fit(MLP((100,)), x, x @ [1, 0.5], inference="laplace", steps=2, draws=4)
         found.append(solution.posterior.draws)
     assert np.array_equal(*found)
+
+
+def test_one_module_alone_counts_cores() -> None:
+    """Work that is split by the number of cores has other bits on another machine."""
+    source = Path(__file__).parents[2] / "src" / "prbnn"
+    counting = re.compile(r"cpu_count|sched_getaffinity|device_count")
+    found = [
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if counting.search(path.read_text())
+    ]
+    assert found == ["system/process.py"]
