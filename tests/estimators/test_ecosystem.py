@@ -33,6 +33,7 @@ from prbnn import (
 )
 from prbnn.inference import ENGINES
 from tests.estimators.problems import settings
+from tests.marks import quick
 
 # short fits say that their budget was spent or that they explain little, and are right
 pytestmark = [
@@ -193,7 +194,9 @@ def predicted(model: Any, inputs: Any) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("way", ["copy", "deepcopy", "pickle", "joblib"])
+@pytest.mark.parametrize(
+    "way", quick(["copy", "deepcopy", "pickle", "joblib"], "deepcopy", "pickle")
+)
 def test_copies_of_a_fitted_model_predict_the_same_bits(houses, way: str, tmp_path) -> None:
     frame, heat = houses[0][["size"]], houses[1]
     rules = [Increasing("size"), AtLeast("size / 1000 - 1", name="least", because="of physics")]
