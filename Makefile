@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow bench study tables docs report-picture clean
+.PHONY: demo test test-slow golden bench study tables docs report-picture clean
 
 # pip would compile on one core, and the tests of every package too: this is twice as fast
 $(READY): pyproject.toml constraints.txt
@@ -25,6 +25,9 @@ test: $(READY)  ## what CI runs: lint, types, tests
 
 test-slow: $(READY)  ## statistical bars over ten data sets, a million points against every bound, long pages
 	XLA_FLAGS= $(BIN)/python -m pytest -m slow
+
+golden: $(READY)  ## measure the numbers of tests/golden again, print what changed, and write them
+	XLA_FLAGS= PYTHONPATH=.:src $(BIN)/python -m tests.golden.update
 
 bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (installs torch)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0

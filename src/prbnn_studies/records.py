@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import reduce
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from prbnn.runs.records import write_record as write_json
+from prbnn.system.environment import processor, version_of
 from prbnn.system.strict_json import parse_json
 
 # options that say where to write, and so are no part of what was measured
@@ -126,15 +126,6 @@ def _machine() -> str:
     device = jax.devices()[0]
     accelerator = "" if device.platform == "cpu" else f", {device.device_kind}"
     return (
-        f"{cores} cores of {_processor()}{accelerator} (Python {platform.python_version()}, "
-        f"JAX {version('jax')})"
+        f"{cores} cores of {processor()}{accelerator} (Python {platform.python_version()}, "
+        f"JAX {version_of('jax')})"
     )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or "an unnamed processor"
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 
 import numpy as np
 import pandas as pd
@@ -209,8 +211,23 @@ def test_the_page_says_how_it_was_made(subject: Subject, page: Page) -> None:
         "MLP(hidden=(8,)",
         "BayesByBackprop(draws=2",
         "kept by pressure",
+        f"jaxlib {version('jaxlib')}",
+        f"blackjax {version('blackjax')}",
+        f"python {python_version()}",
+        subject.model.environment_["processor"],
     ):
         assert said in page.text
+
+
+def test_the_page_names_the_seed_that_was_drawn_and_the_versions_of_the_fit() -> None:
+    """Not those installed where the page is written, and not `random_state`, which may be None."""
+    x = np.linspace(0, 1, 20)[:, None]
+    model = PRBNNRegressor(MLP((2,)), tempering=0.2, steps=5, draws=5).fit(x, x[:, 0])
+    model.environment_ |= {"jax": "0.0.1", "processor": "a <quantum> computer"}
+    made = made_table(Subject(model, None, x, x[:, 0], np.zeros(20, bool), "A line"))
+    assert f"<td>{model.settings_.seed}</td>" in made
+    assert "jax 0.0.1" in made
+    assert "a &lt;quantum&gt; computer" in made
 
 
 def test_limits_that_auto_built_into_the_usual_network_are_said_to_be() -> None:

@@ -88,6 +88,7 @@ def test_a_run_comes_back_from_its_folder(run: Run, folder: Path, plan: RunPlan)
     record = json.loads((folder / "run" / "run.json").read_text())
     assert record["scores"]["model"]["rmse"] == run.scores["model"]["rmse"]
     assert record["command"] == plan.command(str(folder / "run"))
+    assert (record["seed"], record["environment"]) == (plan.seed, run.model.environment_)
     assert "printed on it" in (folder / "run" / "knowledge.yaml").read_text()
 
 

@@ -51,6 +51,7 @@ from prbnn.certify.questions import boxes
 from prbnn.fitting.result import History
 from prbnn.saving.container import read, sealed
 from prbnn.system.disk import write_whole
+from prbnn.system.environment import LIBRARIES, environment
 
 # short fits say that their budget was spent, and are right
 pytestmark = [
@@ -182,6 +183,7 @@ def same(left, right) -> bool:
 PLAIN = (
     *("result_", "acceptance_", "tempering_", "tempering_choice_", "noise_", "n_features_in_"),
     *("feature_names_in_", "output_names_", "knowledge_report_", "classes_", "layout_", "audit_"),
+    "environment_",
 )
 
 
@@ -449,7 +451,8 @@ def test_the_record_can_be_read_by_other_tools(tmp_path):
     np.testing.assert_array_equal(weight.reshape(8, -1), model.posterior_.draws[:, :4])
     assert record["settings"]["network"] == {"type": "MLP", "hidden": [4], "activation": "relu"}
     assert record["data"]["count"] == 24
-    assert set(record["written_by"]) == {"prbnn", "jax", "equinox", "numpy", "python"}
+    assert set(record["written_by"]) == set(LIBRARIES)
+    assert record["environment"] == model.environment_ == environment()
 
 
 # ---- categories ---------------------------------------------------------------------------

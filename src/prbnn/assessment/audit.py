@@ -24,6 +24,7 @@ from prbnn.rules.regions import in_region
 from prbnn.rules.scoring.binding import scores_of_values
 from prbnn.rules.scoring.obedience import ROW_TOLERANCE, breaks, lowest
 from prbnn.rules.statements import Difference, Slope, Statement, Step
+from prbnn.system.process import one_blas_thread
 
 # chance that a rule lists any row of a table that obeys it
 RATE = 0.01
@@ -141,6 +142,7 @@ def audit(
     return audit_of(named(rules), table, noise=noise, rate=rate)
 
 
+@one_blas_thread()
 def audit_of(
     rules: Sequence[Rule],
     columns: Columns,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,8 +21,9 @@ from prbnn.data.layout import Layout
 from prbnn.data.scaling import ScalingKind
 from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleError, ModelFileError
 from prbnn.estimators.arguments import check_feature_names, seed_of
+from prbnn.estimators.nested import NestedParameters
 from prbnn.estimators.storing import stored_draws
-from prbnn.fitting.prepare import Enforce, Settings, check_count, engine_of, prepare
+from prbnn.fitting.prepare import Enforce, Settings, check_count, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
 from prbnn.fitting.result import Solution
@@ -40,6 +40,7 @@ from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
 from prbnn.saving.writing import bytes_of
 from prbnn.system.disk import write_whole
+from prbnn.system.environment import environment
 
 # what fits tables of many kinds best, measured on public ones: a smooth network, since slopes of a relu
 # network jump and no set of points is dense for them; a prior under which outputs keep their scale at any
@@ -52,7 +53,7 @@ MIXED = BayesByBackprop(draws=2, members=4)
 FEW_DRAWS = 200
 
 
-class Estimator(BaseEstimator):
+class Estimator(NestedParameters):
     """The part of an estimator that is the same for numbers, classes and sequences.
 
     A subclass turns targets into numbers and chooses a likelihood; `_learn` does the rest.
@@ -195,7 +196,7 @@ class Estimator(BaseEstimator):
             report.stage("checking draws")
             self._store(solution)
             self._store_columns(task.columns, from_frame=is_named(X))
-        self.settings_ = settings
+        self.settings_, self.environment_ = settings, environment()
         self._audit, self._counted = None, None
         if sample_weight is not None:
             rows = np.size(np.asarray(sample_weight))
@@ -227,16 +228,11 @@ class Estimator(BaseEstimator):
 
     def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
         """A copy of the parameters, since a user may set others after the fit."""
-        given, usual = self.get_params(deep=False), self._defaults()
+        given = self.get_params(deep=False)
         if isinstance(self.knowledge, list):
             given["knowledge"] = list(self.knowledge)
-        network, inference, prior = (
-            usual[name] if given[name] is None else given[name]
-            for name in ("network", "inference", "prior")
-        )
-        # by its name, the usual engine has the options that are usual here
-        engine = usual["inference"] if inference == usual["inference"].name else inference
-        return Settings(given, network, engine_of(engine), likelihood, prior, seed)
+        network, inference, prior = map(self._used, ("network", "inference", "prior"))
+        return Settings(given, network, inference, likelihood, prior, seed)
 
     def _store(self, solution: Solution) -> None:
         """Raise where the fit failed; otherwise store draws that obey, and the report on the rules."""
@@ -302,13 +298,14 @@ class Estimator(BaseEstimator):
             certificate=self.certificate_,
             audit=self.audit_,
             from_frame=hasattr(self, "feature_names_in_"),
+            environment=self.environment_,
             noise=getattr(self, "noise_", None),
             classes=getattr(self, "classes_", None),
         )
 
     def _restore(self, saved: SavedModel) -> None:
         """Set what was learned as it was when the model was saved."""
-        self.settings_ = saved.settings
+        self.settings_, self.environment_ = saved.settings, saved.environment
         self.posterior_, self.raw_posterior_ = saved.posterior, saved.raw_posterior
         self.solution_, self.history_ = saved.solution, saved.solution.history
         self.result_, self.acceptance_ = saved.result, saved.acceptance

@@ -65,6 +65,7 @@ ATTRIBUTES = {
     "certificate_": "what was proved of the stored draws; None unless ``prove``",
     "history_": "objective, violations and dual variables during training",
     "settings_": "the parameters at the time of the fit, the defaults used for None, and the seed",
+    "environment_": "versions of the libraries, machine and precision that the fit was computed with",
     "solution_": "the `Solution` that the functional `fit` returns",
     "tempering_": "weight of the KL term that was used",
     "tempering_choice_": 'how "auto" chose it; None where it was given',

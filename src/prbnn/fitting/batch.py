@@ -50,6 +50,7 @@ from prbnn.inference.problem import Problem
 from prbnn.model.observation import log_observation
 from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
+from prbnn.system.process import one_blas_thread
 
 # bytes that the tasks trained together may take, and copies of the hidden layers that a step holds
 MEMORY = 2e9
@@ -68,6 +69,7 @@ class Stack(NamedTuple):
     data: Data
 
 
+@one_blas_thread()
 def train_many(
     tasks: Sequence[Task],
     steps: int | None = None,
@@ -144,6 +146,7 @@ def _train_group(
     return solutions
 
 
+@one_blas_thread()
 def choose_temperings(
     tasks: Sequence[Task], task_seeds: Sequence[int], progress: Report | None = None
 ) -> list[Chosen]:

@@ -21,7 +21,7 @@ from prbnn.fitting.padding import Data, bucket, pad
 from prbnn.inference.engine import Engine
 from prbnn.inference.mapping import over_functions
 from prbnn.inference.problem import Problem
-from prbnn.system.process import side_by_side
+from prbnn.system.process import one_blas_thread, side_by_side
 
 CANDIDATES = (1.0, 0.4, 0.2, 0.1, 0.03, 0.01)
 # taken where there are fewer rows than FEWEST_ROWS
@@ -81,6 +81,7 @@ class Race(NamedTuple):
     folds: Fold
 
 
+@one_blas_thread()
 def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
     """The largest candidate whose held-out log density is within one standard error of the best.
 

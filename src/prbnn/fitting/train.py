@@ -21,7 +21,7 @@ from prbnn.fitting.result import Progress, Solution
 from prbnn.fitting.rule_evidence import Record
 from prbnn.fitting.task import Task, seeds
 from prbnn.inference.engine import Engine
-from prbnn.system.process import computing
+from prbnn.system.process import computing, one_blas_thread
 
 # tables with more than MANY_ROWS rows are trained on batches: 1 / PARTS of the rows, within these limits
 MANY_ROWS = 2048
@@ -112,6 +112,7 @@ def status_of(looks: Looks) -> str:
     return "infeasible" if any(info.infeasible for _, info in looks) else "budget spent"
 
 
+@one_blas_thread()
 def train(
     task: Task,
     steps: int | None = None,

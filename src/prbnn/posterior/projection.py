@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from prbnn.posterior import nearest
 from prbnn.posterior.draws import Posterior
@@ -23,7 +22,7 @@ from prbnn.posterior.prediction import network_inputs
 from prbnn.posterior.searching import Search, blocks, in_blocks
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
-from prbnn.system.process import computing, side_by_side
+from prbnn.system.process import computing, one_blas_thread, side_by_side
 
 # training rows at which the distance is measured, at most
 ROWS = 256
@@ -237,8 +236,7 @@ def _start(
         diagonal, factor, sign = nearest.inverse_of(slopes, weights, precision)
         return diagonal, factor, np.full(len(some), sign)
 
-    # matrices this small take longer on several threads, which wait for each other
-    with threadpool_limits(1):
+    with one_blas_thread():
         parts = side_by_side(inverse, blocks(len(vectors)))
     inverses = nearest.Inverse(
         *(np.concatenate(part).astype(np.float32) for part in zip(*parts, strict=True))

@@ -40,7 +40,7 @@ from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.families import Group
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
-from prbnn.system.process import computing, side_by_side
+from prbnn.system.process import computing, one_blas_thread, side_by_side
 
 # how far inside its limit a score must be where a draw is moved, in the rule's unit, by pass over fresh
 # sequences; and what counts as broken. A draw that a second pass finds broken will be broken elsewhere,
@@ -233,6 +233,7 @@ def _scores(
     return jax.vmap(at_point)(group.points, values, tuple(rule.known for rule in group.rules))
 
 
+@one_blas_thread()
 def _start(posterior: Posterior, precision: np.ndarray, weight: np.ndarray | None) -> MovingReadout:
     """Every draw where it is, and its axes."""
     table = posterior.columns.rows

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 
 import numpy as np
 
@@ -30,7 +28,8 @@ from prbnn.rules.strengths import Kind
 
 MOST_COLUMNS = 12
 MOST_NUMBERS = 12
-PACKAGES = ("prbnn", "jax", "equinox", "optax", "numpy", "scikit-learn")
+# what `environment_` says of the machine, in this order; all else are versions
+MACHINE = ("processor", "platform", "device", "precision", "xla_flags")
 
 
 def table(
@@ -265,6 +264,8 @@ def made_table(subject: Subject) -> str:
         f"{choice}".removeprefix("tempering ") if choice else f"{model.tempering_:g}, as given"
     )
     held = int(np.sum(subject.held_out))
+    made_with = model.environment_
+    versions = {name: each for name, each in made_with.items() if name not in MACHINE}
     facts = [
         ("Rows", f"{len(subject.inputs) - held:,} for training, {held:,} held out"),
         ("Columns", ", ".join(_with_unit(subject, name) for name in subject.column_names)),
@@ -276,9 +277,10 @@ def made_table(subject: Subject) -> str:
         ("Likelihood", f"{subject.posterior.likelihood}"),
         ("Tempering", tempering),
         ("Functions", f"{len(subject.posterior):,} stored, {percent(model.acceptance_)} accepted"),
-        ("Seed", f"{model.random_state}"),
+        ("Seed", f"{model.settings_.seed}"),
         ("Scaling", subject.posterior.scaling.kind),
-        ("Versions", ", ".join([*map(_version, PACKAGES), f"Python {python_version()}"])),
+        ("Versions", ", ".join(f"{name} {each}" for name, each in versions.items())),
+        ("Machine", ", ".join(made_with[name] for name in MACHINE if name in made_with)),
     ]
     if np.all(np.isfinite(noise)):
         learned = [
@@ -310,10 +312,3 @@ def _kept_by(subject: Subject) -> str:
         for moves in moved
     ]
     return f"kept by projection; fraction of draws moved, and how far: {'; '.join(each)}"
-
-
-def _version(package: str) -> str:
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:
-        return f"{package} (version unknown)"

@@ -121,6 +121,8 @@ class Run(RunTable):
             "notes": list(self.notes),
             "data_sha256": self.fingerprint,
             "result": str(self.model.result_),
+            "seed": self.model.settings_.seed,
+            "environment": self.model.environment_,
             "scores": self.scores,
         }
         if self.model.certificate_ is not None:

@@ -97,9 +97,17 @@ def saved_model(
         # files of before audits have none; rows that were kept can be audited again
         audit=from_json(record["audit"], {}) if "audit" in record else None,
         from_frame=bool(record["columns"]["from_frame"]),
+        environment=_texts(record.get("environment", record["written_by"])),
         noise=noise if noise is None or isinstance(noise, float) else np.array(noise),
         classes=None if classes is None else labels_from(classes, len(stored.columns.outputs)),
     )
+
+
+def _texts(plain: Any) -> dict[str, str]:
+    """``plain`` if it is texts by name; anything else raises TypeError."""
+    if not isinstance(plain, dict) or not all(isinstance(text, str) for text in plain.values()):
+        raise TypeError(f"versions and machine must be texts by name, got {plain!r:.80}")
+    return plain
 
 
 def _supplied(settings: Record, given: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class SavedModel:
     - `estimator`: name of the estimator's class
     - `audit`: None in files written before there were audits
     - `from_frame`: whether the inputs had names of their own
+    - `environment`: versions and machine of the fit; in earlier files the versions that wrote them
     - `noise`: of a `PRBNNRegressor` only
     - `classes`: labels, of a `PRBNNClassifier` only
     """
@@ -39,5 +40,6 @@ class SavedModel:
     certificate: Certificate | None
     audit: Audit | None
     from_frame: bool
+    environment: dict[str, str]
     noise: float | np.ndarray | None = None
     classes: np.ndarray | None = None

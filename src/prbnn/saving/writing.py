@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,8 @@ from prbnn.saving.labels import labels_to
 from prbnn.saving.outline import Outline, summary_of
 from prbnn.saving.saved_model import SavedModel
 from prbnn.saving.saved_rules import rules_to_json
+from prbnn.system.environment import LIBRARIES, version_of
 
-LIBRARIES = ("prbnn", "jax", "equinox", "numpy")
 # inputs at which a network that must be supplied again is evaluated, in its own units
 PROBES = np.linspace(-1.0, 2.0, 7)
 
@@ -97,7 +95,8 @@ def _record(saved: SavedModel, kept: bool) -> Record:
         given["random_state"] = settings.seed
     columns = posterior.columns
     return {
-        "written_by": _versions(),
+        "written_by": {library: version_of(library) for library in LIBRARIES},
+        "environment": saved.environment,
         "estimator": saved.estimator,
         "built": isinstance(posterior.network, Built),
         "parameters": {name: to_json(value, name) for name, value in given.items()},
@@ -142,13 +141,3 @@ def _knowledge(given: Sequence[Rule] | None, fitted: Sequence[Rule]) -> dict[str
     holder = {type(None): "none", tuple: "tuple"}.get(type(given), "list")
     names = [rule.label for rule in fitted]
     return {"holder": holder, "rules": rules_to_json(given or (), names)}
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            found[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            found[library] = "unknown"
-    return found

@@ -1,0 +1,1 @@
+"""Numbers of small fits, kept in files: a change of the numbers is seen, and made on purpose."""
