@@ -22,6 +22,10 @@ if QUICK:
 
     # a fit of 0.1 s would be followed by 2 s of checks
     checks.CHECK_POINTS //= 4
+    from prbnn.fitting import tempering
+
+    # and follow on a race of 3 s
+    tempering.LONGER = ()
 # tracing makes many short-lived objects: collecting them more rarely saves 1/15 of a run
 gc.set_threshold(20_000, 10, 5)
 # of the 65,530 that Linux gives a process; one file of tests makes 20,000 at most

@@ -1,4 +1,4 @@
-"""Where draws are moved later, steps evaluate the rules in turn; a race over many rows needs one fold."""
+"""Where draws are moved later, steps evaluate the rules in turn; races by how many rows there are."""
 
 import dataclasses
 
@@ -9,11 +9,21 @@ import pytest
 
 from prbnn.enforcement.fraction import REJECTION
 from prbnn.estimators.regressor import JUDGED
+from prbnn.fitting import tempering
 from prbnn.fitting.loop import Carry, Means, Schedule, pick, run_chunk, start
 from prbnn.fitting.padding import pad
 from prbnn.fitting.prepare import LED_EVERY, prepare
 from prbnn.fitting.task import Task
-from prbnn.fitting.tempering import FOLDS, MOST_ROWS, folds_for, race_of, verdict
+from prbnn.fitting.tempering import (
+    FOLDS,
+    HASTE,
+    MOST_ROWS,
+    STEPS,
+    folds_for,
+    lengths_for,
+    race_of,
+    verdict,
+)
 from prbnn.fitting.train import LEAST_BATCH, MANY_ROWS, MOST_BATCH, rows_per_step
 from prbnn.inference.slopes import slopes_of
 from prbnn.model.likelihoods import Gaussian
@@ -141,6 +151,25 @@ def test_rows_that_are_trained_on_have_no_say_in_the_choice() -> None:
     chosen = verdict(density, race)
     assert chosen.value == 0.01
     assert list(chosen.scores.values()) == [0, 0, 0, 0, 0, 1.0]
+
+
+def test_races_over_few_rows_are_as_long_as_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempering, "LONGER", ((96, 6000, 1), (320, 3000, 2)))
+
+    def lengths(rows: int, budget: int) -> tuple[int, int]:
+        steps, factor = lengths_for(
+            pad(np.zeros((rows, 1)), np.zeros((rows, 1)), np.ones(rows)), budget
+        )
+        return int(steps), factor
+
+    assert [lengths(rows, 6000) for rows in (96, 97, 320, 321)] == [
+        (6000, 1),
+        (3000, 2),
+        (3000, 2),
+        (STEPS, HASTE),
+    ]
+    # a fit that is shorter overfits less, too
+    assert [lengths(60, budget) for budget in (5999, 2999)] == [(3000, 2), (STEPS, HASTE)]
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,11 @@ class Estimator(NestedParameters):
             if automatic and task.engine.races:
                 report.stage("choosing the tempering")
                 self.tempering_choice_ = choose_tempering(
-                    task.engine, task.problem, task.data, seed
+                    task.engine,
+                    task.problem,
+                    task.data,
+                    seed,
+                    self._budget(len(task.columns.rows)),
                 )
                 task = task.tempered(self.tempering_choice_.value)
             report.stage("compiling")

@@ -25,11 +25,13 @@ from prbnn.fitting.task import Task, seeds
 from prbnn.fitting.tempering import (
     CANDIDATES,
     FALLBACK,
+    FASTEST,
     FEWEST_ROWS,
     MOST_ROWS,
     Chosen,
     Race,
     folds_for,
+    lengths_for,
     race_of,
     rows_to_hold_out,
     run_race,
@@ -157,13 +159,17 @@ def choose_temperings(
     choices: list[Chosen] = []
     # races of one batch are alike
     folds = max(folds_for(task.data) for task in tasks)
+    fewest = min((task.data for task in tasks), key=lambda data: int(data.count))
+    steps, factor = lengths_for(fewest, tasks[0].engine.budget)
     for group in _groups(tasks, folds * len(CANDIDATES)):
         alike = _padded_alike([tasks[k] for k in group])
         races = [
             race_of(task.problem, task.data, task_seeds[k], folds)
             for k, task in zip(group, alike, strict=True)
         ]
-        densities = np.asarray(_race_all(alike[0].engine, _stacked(races)))
+        densities = np.asarray(
+            _race_all(alike[0].engine.hasty(factor, FASTEST), _stacked(races), steps)
+        )
         choices += [verdict(d, race) for d, race in zip(densities, races, strict=True)]
         if progress is not None:
             progress(len(choices), len(tasks))
@@ -314,5 +320,5 @@ def _finish_all(engine: Engine, stack: Stack, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def _race_all(engine: Engine, races: Race) -> Array:
-    return eqx.filter_vmap(lambda race: run_race(engine, race))(races)
+def _race_all(engine: Engine, races: Race, steps: Array) -> Array:
+    return eqx.filter_vmap(lambda race: run_race(engine, race, steps))(races)

@@ -37,6 +37,9 @@ STEPS = 1000
 # far as a long one
 HASTE = 4
 FASTEST = 0.02
+# Of few rows, it overfits less than the fit will, so that its choice would be too small: up to as many
+# rows, steps and factor are these
+LONGER = ((96, 6000, 1), (320, 3000, 2))
 # functions drawn to predict the held-out rows
 DRAWS = 64
 # rows are repeated by their whole-numbered weights only where these add up to no more
@@ -82,19 +85,24 @@ class Race(NamedTuple):
 
 
 @one_blas_thread()
-def choose_tempering(engine: Engine, problem: Problem, data: Data, seed: int) -> Chosen:
+def choose_tempering(
+    engine: Engine, problem: Problem, data: Data, seed: int, budget: int | None = None
+) -> Chosen:
     """The largest candidate whose held-out log density is within one standard error of the best.
 
     The rules of ``problem`` are left out, and ``seed`` draws the folds. A larger tempering is closer to
     Bayes' rule and keeps the posterior wide. With fewer than FEWEST_ROWS rows the result is FALLBACK.
+    ``budget`` is how many steps the fit will have; None is the engine's own.
     """
     data = rows_to_hold_out(problem, data)
     if int(data.count) < FEWEST_ROWS:
         return Chosen(FALLBACK, {})
     race = race_of(problem, data, seed, folds_for(data))
+    steps, factor = lengths_for(data, budget or engine.budget)
+    hasty = engine.hasty(factor, FASTEST)
     # a compiled loop of a small network runs on one core: half of the candidates on each of two
     halves = jnp.split(jnp.asarray(CANDIDATES, float), 2)
-    found = side_by_side(lambda half: race_between(engine, race, half), halves)
+    found = side_by_side(lambda half: race_between(hasty, race, steps, half), halves)
     return verdict(np.concatenate([np.asarray(part) for part in found]), race)
 
 
@@ -118,6 +126,17 @@ def rows_to_hold_out(problem: Problem, data: Data) -> Data:
 def folds_for(data: Data) -> int:
     """How many folds a race over these rows has."""
     return 1 if int(data.count) > PLENTY else FOLDS
+
+
+def lengths_for(data: Data, budget: int) -> tuple[Array, int]:
+    """The steps of each run of a race over these rows, and the factor of its learning rate.
+
+    No run is longer than the fit, of ``budget`` steps, unless that has fewer than STEPS.
+    """
+    rows = int(data.count)
+    long = [(steps, factor) for most, steps, factor in LONGER if rows <= most and steps <= budget]
+    steps, factor = long[0] if long else (STEPS, HASTE)
+    return jnp.asarray(steps, jnp.int32), factor
 
 
 def race_of(problem: Problem, data: Data, seed: int, folds: int) -> Race:
@@ -169,17 +188,16 @@ def verdict(density: Array | np.ndarray, race: Race) -> Chosen:
     )
 
 
-def run_race(engine: Engine, race: Race) -> Array:
-    """Held-out log predictive density of every row (candidates, rows)."""
-    return race_between(engine, race, jnp.asarray(CANDIDATES, float))
+def run_race(engine: Engine, race: Race, steps: Array) -> Array:
+    """Held-out log predictive density of every row (candidates, rows), by runs of ``steps`` steps."""
+    return race_between(engine, race, steps, jnp.asarray(CANDIDATES, float))
 
 
 @eqx.filter_jit
-def race_between(engine: Engine, race: Race, candidates: Array) -> Array:
+def race_between(engine: Engine, race: Race, steps: Array, candidates: Array) -> Array:
     """The same of some candidates."""
-    engine = engine.hasty(HASTE, FASTEST)
     problem, enforcement, data, folds = race
-    lengths = (STEPS * 2 // 3, STEPS // 3, 0, STEPS)
+    lengths = (steps * 2 // 3, steps // 3, 0, steps)
     schedule = Schedule(*(jnp.asarray(length, float) for length in lengths))
 
     def one(tempering: Array, fold: Fold) -> Array:
@@ -187,9 +205,7 @@ def race_between(engine: Engine, race: Race, candidates: Array) -> Array:
         train = data.at(fold.rest, fold.real)
         start = engine.init(run, jax.random.fold_in(fold.key, 2))
         carry = begin(engine, run, start, fold.key, enforcement.init())
-        carry, _ = run_chunk(
-            engine, run, enforcement, train, schedule, carry, jnp.asarray(STEPS), None
-        )
+        carry, _ = run_chunk(engine, run, enforcement, train, schedule, carry, steps, None)
         fitted = engine.finish(run, carry.engine, all_rows(train))
         draws = engine.draws_of(run, jax.random.fold_in(fold.key, 1), fitted, DRAWS)
 
