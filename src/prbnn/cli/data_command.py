@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 
 from prbnn.data.column_kinds import read_column
@@ -59,7 +60,8 @@ def _line(series: pd.Series, name: str) -> dict[str, Any]:
         column = Column(name, "left out", because=f"fix it: {error}")
     present = series.dropna()
     if column.kind == "number":
-        low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))
+        with np.errstate(invalid="ignore"):  # between infinities there is no median
+            low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))
         values = f"{low:.6g} to {high:.6g}, median {middle:.6g}"
     elif column.kind == "date":
         values = f"from {present.min()} to {present.max()}"

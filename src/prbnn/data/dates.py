@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,17 @@ FORMATS = (
 )
 
 
+def _shape(written: str) -> str:
+    """What stands between the numbers of a date or of a format: ``-- :`` of 2026-05-31 12:30."""
+    return re.sub(r"\s+", " ", re.sub(r"%\w|\d+", "", written))
+
+
+# so that a column is compared with three or four formats, and not with all
+_SHAPES: dict[str, list[str]] = {}
+for _written in FORMATS:
+    _SHAPES.setdefault(_shape(_written), []).append(_written)
+
+
 def date_format(name: str, texts: pd.Series) -> str | None:
     """The format of all dates in the column ``name``; None where ``texts`` are not dates.
 
@@ -48,7 +60,7 @@ def date_format(name: str, texts: pd.Series) -> str | None:
     def fits(written: str) -> bool:
         return bool(pd.to_datetime(plain, format=written, errors="coerce").notna().all())
 
-    fitting = [written for written in FORMATS if fits(written)]
+    fitting = [written for written in _SHAPES.get(_shape(str(plain.iloc[0])), ()) if fits(written)]
     if not fitting:
         return None
     days = {written.index("%d") < written.index("%m") for written in fitting if "%m" in written}

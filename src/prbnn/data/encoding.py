@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -131,4 +132,10 @@ def checked(kind: type[T], plain: Mapping[str, Any]) -> T:
     known = set(kind.__annotations__)
     if not isinstance(plain, Mapping) or not set(plain) <= known:
         raise TypeError(f"{kind.__name__} takes {', '.join(sorted(known))}, got {plain!r:.80}")
-    return TypeAdapter(kind).validate_python(dict(plain))
+    return _reader(kind).validate_python(dict(plain))
+
+
+@cache
+def _reader(kind: type[T]) -> TypeAdapter[T]:
+    """What reads ``kind``, made once: a record may have thousands of columns."""
+    return TypeAdapter(kind)

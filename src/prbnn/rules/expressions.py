@@ -84,6 +84,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     **{ast.Eq: "equal", ast.NotEq: "not_equal"},
 }
 _PUNCTUATION = " +-*/().,<>=!"
+# a number and whatever stands next to it without a space; Python reads 1if as 1 if, with a warning
+_WITH_DIGITS = re.compile(r"(?<!\w)\.?[0-9][\w.]*")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9_]*\.?[0-9_]*([eE][0-9_]*)?")
 _HINTS: dict[str, str] = {  # by the refused character, or by the refused node's class
     **{"`": "close the back-quotes around one column name", "^": "write ** for a power"},
     **dict.fromkeys("'\"", "write a column name as it is, or in `back-quotes`"),
@@ -130,6 +133,10 @@ class _Reading:
         for place, mark in enumerate(bare):
             if mark not in _PUNCTUATION and not f"a{mark}".isidentifier():
                 raise self.refusal((place, place + 1), "is not allowed", _HINTS.get(mark, ""))
+        for found in _WITH_DIGITS.finditer(bare):
+            if not _NUMBER.fullmatch(found[0]):
+                hint = "write * for a product, and a space after a number"
+                raise self.refusal(found.span(), "is not a number", hint)
         self.source = bare.lstrip()
         self.shift = len(bare) - len(self.source)
         try:

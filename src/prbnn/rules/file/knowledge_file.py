@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from prbnn.errors import KnowledgeError
 from prbnn.rules.base import Rule
-from prbnn.rules.file.faults import faults_of
+from prbnn.rules.file.faults import Fault, faults_of
 from prbnn.rules.file.grammar import FileModel
 from prbnn.rules.file.located import Located, one_line, read_located
 from prbnn.rules.file.plain import to_plain
@@ -25,7 +25,8 @@ from prbnn.system.disk import read_limited
 LONGEST_LINE = 100
 # some 3,000 rules; reading takes a second for every 50,000
 LARGEST = 200_000
-MOST_TOLD = 50
+# mistakes in one error, and characters of them
+MOST_TOLD, MOST_SAID = 50, 10_000
 _EXAMPLE = "a knowledge file starts with\nknowledge:\n  - {name: never negative, at_least: 0}"
 
 
@@ -83,14 +84,7 @@ def parse_knowledge(text: str, source: str = "knowledge") -> KnowledgeFile:
     try:
         model = FileModel.model_validate(found.value)
     except ValidationError as error:
-        faults = faults_of(error)
-        messages = [
-            found.error(fault.path, _labelled(found, fault.path, fault.reason))
-            for fault in faults[:MOST_TOLD]
-        ]
-        if len(faults) > MOST_TOLD:
-            messages.append(f"{source}: and {len(faults) - MOST_TOLD} more mistakes")
-        raise KnowledgeError("\n".join(messages)) from None
+        raise KnowledgeError(_mistakes(found, faults_of(error))) from None
     rules = []
     for place, entry in enumerate(model.knowledge or ()):
         try:
@@ -130,6 +124,17 @@ def knowledge_schema() -> dict[str, Any]:
         **schema,
         "title": "prbnn knowledge file",
     }
+
+
+def _mistakes(found: Located, faults: Sequence[Fault]) -> str:
+    """The first mistakes, each with its line, and how many more there are."""
+    messages: list[str] = []
+    for fault in faults:
+        if len(messages) == MOST_TOLD or sum(map(len, messages)) > MOST_SAID:
+            messages.append(f"{found.source}: and {len(faults) - len(messages)} more mistakes")
+            break
+        messages.append(found.error(fault.path, _labelled(found, fault.path, fault.reason)))
+    return "\n".join(messages)
 
 
 def _kind(value: object) -> str:

@@ -23,6 +23,8 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 DEEPEST = 30
 # more than any float has a use for, and fewer than make a whole number too large for one
 MOST_DIGITS = 300
+# characters of one problem: names and keys in it may be as long as the file
+MOST_SAID = 2_000
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
@@ -44,6 +46,8 @@ class Located:
 
 def shown(source: str, lines: Sequence[str], line: int, column: int, problem: str) -> str:
     """A problem with the line it is on and a mark under its place; lines count from 0."""
+    if len(problem) > MOST_SAID:
+        problem = f"{problem[:MOST_SAID]}... ({len(problem):,} characters)"
     text = lines[line] if line < len(lines) else ""
     start = max(0, column - 60)
     part = text[start : start + 110].replace("\t", " ")
@@ -98,8 +102,9 @@ def read_located(text: str, source: str) -> Located:
         raise KnowledgeError(
             shown(source, lines, line, column, _in_words(error, lines, line))
         ) from None
-    except yaml.YAMLError as error:
-        raise KnowledgeError(f"{source}: {error}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        # PyYAML lets through what Python says of \U00110000, which is no character, and of %YAML 9...9.1
+        raise KnowledgeError(f"{source}: cannot be read as YAML: {error}") from None
     return Located(value, places, lines, source)
 
 
@@ -128,22 +133,32 @@ def _value(node: Any, path: Path, places: dict[Path, tuple[int, int]]) -> Any:
         if not node.style and len(node.value) > MOST_DIGITS and _NUMBER.match(node.value):
             raise _Refused(f"a number of {len(node.value)} characters; round it", node.start_mark)
         # a style is a quote or a block mark: such text is text, whatever it looks like
-        return node.value if node.style else _plain(node.value)
+        return _text(node) if node.style else _plain(node.value)
     raise _Refused("tags (!) are not read; put text that starts with ! in quotes", node.start_mark)
 
 
 def _mapping(node: Any, path: Path, places: dict[Path, tuple[int, int]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key, mark = key_node.value, key_node.start_mark
+        mark = key_node.start_mark
         if not isinstance(key_node, yaml.ScalarNode):
             raise _Refused("a key must be a word, not a list or a mapping", mark)
+        key = _text(key_node)
         if key in mapping:
             before = places[(*path, key)][0] + 1
             raise _Refused(f"{key!r} is written twice, first on line {before}; keep one", mark)
         places[(*path, key)] = (mark.line, mark.column)
         mapping[key] = _value(value_node, (*path, key), places)
     return mapping
+
+
+def _text(node: Any) -> str:
+    """The text of a scalar; escapes such as ``\\ud83d\\ude00``, as JSON writes them, are one character."""
+    try:
+        return node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        problem = "an escape \\u of half a character, which no file can hold; write it out"
+        raise _Refused(problem, node.start_mark) from None
 
 
 def _plain(text: str) -> Any:
