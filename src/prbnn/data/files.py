@@ -25,6 +25,8 @@ NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 # how much of a file is examined to find its format
 SAMPLE_BYTES, SAMPLE_LINES = 1 << 20, 2000
 MOST_COLUMNS = 10_000
+# of a Parquet file, which may be far smaller than its table
+MOST_CELLS = 100_000_000
 # texts for a missing value, beside those that pandas knows
 NOTHING = ["?", "-", "--"]
 COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
@@ -75,14 +77,37 @@ def _parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_parquet(path)
+        _check_parquet(path)
+        frame = pd.read_parquet(path)
     except ImportError:
         raise DataError(
             f"{path}: reading Parquet needs pyarrow; install it with pip install 'prbnn[parquet]', or "
             "save the table as CSV"
         ) from None
+    except DataError:
+        raise
     except Exception as error:
-        raise DataError(f"{path} is not a Parquet file that can be read: {error}") from None
+        said = str(error)[:500]
+        raise DataError(f"{path} is not a Parquet file that can be read: {said}") from None
+    # what pandas notes in a file may make other things than text of names
+    frame.columns = [str(name).strip() for name in frame.columns]
+    _check_names(path, list(frame.columns))
+    return frame
+
+
+def _check_parquet(path: Path) -> None:
+    """Raise on a file of a few bytes that says a billion times the same."""
+    from pyarrow import parquet
+
+    found = parquet.read_metadata(path)
+    if found.num_columns > MOST_COLUMNS:
+        raise _too_many(path, found.num_columns)
+    cells = found.num_columns * found.num_rows
+    if cells > MOST_CELLS:
+        raise DataError(
+            f"{path} has {found.num_rows:,} rows of {found.num_columns:,} columns, {cells:,} cells; at "
+            f"most {MOST_CELLS:,} are read. Take a part of the rows"
+        )
 
 
 def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
@@ -153,11 +178,14 @@ def _sample(text: str) -> list[str]:
 def _text(path: Path) -> tuple[str, str]:
     """The first part of a file as text, and its encoding."""
     with path.open("rb") as file:
-        start = file.read(SAMPLE_BYTES)
-    if b"\0" in start:
-        raise DataError(
-            f"{path} is not text (a spreadsheet?); save it as CSV, or name a .parquet file"
-        )
+        piece = start = file.read(SAMPLE_BYTES)
+        while piece:
+            # pandas would cut a cell there, and say nothing
+            if b"\0" in piece:
+                raise DataError(
+                    f"{path} is not text (a spreadsheet?); save it as CSV, or name a .parquet file"
+                )
+            piece = file.read(SAMPLE_BYTES)
     for encoding in ("utf-8-sig", "cp1252"):
         try:
             # the last character may be cut in two
@@ -208,6 +236,12 @@ def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
             f"{path}: the first line holds numbers ({first}...), not column names; add a line of names "
             "at the top"
         )
+    if len(names) > MOST_COLUMNS:
+        raise _too_many(path, len(names))
+    _check_names(path, names)
+
+
+def _check_names(path: Path, names: list[str]) -> None:
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if twice:
         listed = shortened(", ".join(twice))[1:-1]
@@ -233,10 +267,14 @@ def _check_shape(path: Path, frame: pd.DataFrame) -> None:
     if not len(frame):
         raise DataError(f"{path} has column names and no rows")
     if frame.shape[1] > MOST_COLUMNS:
-        raise DataError(
-            f"{path} has {frame.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read. Keep those that "
-            "matter"
-        )
+        raise _too_many(path, frame.shape[1])
+
+
+def _too_many(path: Path, columns: int) -> DataError:
+    return DataError(
+        f"{path} has {columns:,} columns or more; at most {MOST_COLUMNS:,} are read. Keep those that "
+        "matter"
+    )
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from prbnn.report.pictures import Pictures, pictures_of
 from prbnn.report.subject import Subject
 from prbnn.report.svg import save
 from prbnn.report.verdict import Mood, headline, tiles, verdict
-from prbnn.system.disk import write_whole
+from prbnn.system.disk import write_inside
+from prbnn.system.printing import printable
 
 __all__ = ["Subject", "html_page", "write_report"]
 
@@ -46,12 +47,11 @@ def write_report(subject: Subject, folder: Path, pictures: bool = True) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     findings = findings_of(subject)
     drawn = pictures_of(subject, findings)
-    path = folder / "report.html"
-    write_whole(path, _page(subject, findings, drawn).encode())
+    write_inside(folder, "report.html", _page(subject, findings, drawn).encode())
     if pictures:
         for picture in drawn.all:
             save(picture, folder)
-    return path
+    return folder / "report.html"
 
 
 def html_page(subject: Subject) -> str:
@@ -61,6 +61,11 @@ def html_page(subject: Subject) -> str:
 
 
 def _page(subject: Subject, findings: Findings, drawn: Pictures) -> str:
+    # names may hold characters that turn the text around them, or that no browser shows
+    return printable(_markup(subject, findings, drawn))
+
+
+def _markup(subject: Subject, findings: Findings, drawn: Pictures) -> str:
     parts = [
         ("fit", "Data and fit", sections.fit(subject, drawn)),
         ("knowledge", "Knowledge", sections.knowledge(subject, findings)),

@@ -11,7 +11,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from prbnn.report.palette import COLOURS, STYLE, Key, handle
-from prbnn.system.disk import write_whole
+from prbnn.system.disk import write_inside
+from prbnn.system.printing import printable
 
 PIXELS_PER_INCH = 160
 INCHES_PER_LINE = 0.16
@@ -91,7 +92,6 @@ def save(picture: Picture, folder: Path) -> Path:
     """Save the figure as a PNG with title and legend, which a page shows as text; return its path."""
     from matplotlib import rc_context
 
-    path = folder / f"{picture.name}.png"
     figure, columns = picture.figure, 2 if picture.wide else 1
     width, height = figure.get_size_inches()
     with rc_context(STYLE), warnings.catch_warnings():
@@ -111,8 +111,9 @@ def save(picture: Picture, folder: Path) -> Path:
         figure.set_size_inches(width, height)
         title.remove()
         legend.remove()
-    write_whole(path, drawn.getvalue())
-    return path
+    name = f"{picture.name}.png"
+    write_inside(folder, name, drawn.getvalue())
+    return folder / name
 
 
 def _written(picture: Picture) -> str:
@@ -123,4 +124,5 @@ def _written(picture: Picture) -> str:
     with rc_context({**STYLE, "svg.hashsalt": picture.name}), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         picture.figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    # XML has no control characters, and names may
+    return printable(buffer.getvalue())

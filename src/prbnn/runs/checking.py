@@ -33,7 +33,7 @@ from prbnn.rules.strengths import Hard, Kind, Probable
 from prbnn.runs.belonging import RUN, certificate_bytes, read_record
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.run import Run
-from prbnn.system.disk import write_whole
+from prbnn.system.disk import no_link, write_inside
 
 # differs from the seeds of training and of the checks that decide which draws are stored
 FRESH_SEED = 1009
@@ -200,7 +200,7 @@ def earlier_certificate(run: Run) -> str | None:
     """
     if run.folder is None or not (run.folder / CERTIFICATE).exists():
         return None
-    path = run.folder / CERTIFICATE
+    path = no_link(run.folder / CERTIFICATE)
     try:
         plain = read_plain(path)
         certificate = Certificate.from_plain(plain)
@@ -224,7 +224,7 @@ def keep(certificate: Certificate, folder: Path, identity: str | None = None) ->
             f"another fit has replaced the run in {folder} meanwhile; check it again, the certificate "
             "would be of the earlier one"
         )
-    write_whole(folder / CERTIFICATE, certificate_bytes(certificate, identity))
+    write_inside(folder, CERTIFICATE, certificate_bytes(certificate, identity))
 
 
 def _chances(model: Any, rules: list, seconds: float, rows: int | None) -> dict[str, float]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prbnn.errors import DataError
-from prbnn.system.disk import locked, sync_file, sync_folder
+from prbnn.system.disk import locked, no_link, sync_file, sync_folder
 
 MODEL, PLAIN, RECORD, ROWS, RULES, PAGE, CERTIFICATE = (
     "model.prbnn",
@@ -58,7 +58,7 @@ def tidy(folder: Path) -> None:
 
 def recover(folder: Path) -> None:
     """`tidy` a folder where a save was killed, unless another process has locked it."""
-    if not (folder / SAVED).is_dir():
+    if not no_link(folder / SAVED).is_dir():
         return
     try:
         with locked(folder):
@@ -71,13 +71,16 @@ def recover(folder: Path) -> None:
 def content(folder: Path, name: str) -> bytes:
     """The bytes of the file ``name`` of the run, whether or not it has been moved yet."""
     # a file that is moved between the two attempts is in the second place
-    for place in (folder / SAVED / name, folder / name):
+    for place in (no_link(folder / SAVED) / name, folder / name):
+        if place.is_dir():
+            raise DataError(f"{place} is a folder, where a run has a file; move it away")
+        # a pipe or a device may never end
+        if place.exists() and not place.is_file():
+            raise DataError(f"{place} is a pipe or a device, where a run has a file; remove it")
         try:
             return place.read_bytes()
         except FileNotFoundError:
             continue
-        except IsADirectoryError:
-            raise DataError(f"{place} is a folder, where a run has a file; move it away") from None
     raise DataError(f"the run in {folder} lacks its {name}; put it back, or fit again")
 
 
@@ -87,7 +90,7 @@ def is_there(folder: Path, name: str) -> bool:
 
 
 def _move_in(folder: Path) -> None:
-    saved = folder / SAVED
+    saved = no_link(folder / SAVED)
     if not saved.is_dir():
         return
     # the model moves first: while it is here, no file of the new run has been moved

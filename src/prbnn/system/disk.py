@@ -27,7 +27,7 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
     """Write to a new file beside ``path`` and rename it, so that readers find the old or the new file.
 
     Leftovers of killed writers of the same file are removed. A symbolic link stays a link; a pipe or a
-    terminal is written to directly.
+    terminal is written to directly. In a folder that came from somebody else use `write_inside`.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -49,6 +49,25 @@ def write_whole(path: str | os.PathLike, content: bytes) -> None:
         Path(file.name).unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def write_inside(folder: Path, name: str, content: bytes) -> None:
+    """`write_whole` of the file ``name`` in ``folder``; a symbolic link there raises.
+
+    A folder that was sent may have links in the place of files, which lead anywhere.
+    """
+    no_link(folder / name)
+    write_whole(folder / name, content)
+
+
+def no_link(path: Path) -> Path:
+    """``path``, if it is not a symbolic link; one raises."""
+    if path.is_symlink():
+        raise DataError(
+            f"{path} is a symbolic link to {os.readlink(path)}, and nothing is written or taken through "
+            "links in a folder; remove it"
+        )
+    return path
 
 
 def sync_file(file: IO[bytes]) -> None:
@@ -103,7 +122,8 @@ def locked(folder: Path) -> Generator[None]:
 def _held(folder: Path, path: Path) -> IO[bytes]:
     """The lock file at ``path``, open and locked; raises where another process has locked it."""
     while True:
-        file = open(path, "a+b")  # noqa: SIM115 - the caller closes it
+        # what is written into a lock would destroy the file that a link leads to
+        file = open(no_link(path), "a+b", opener=_no_follow)  # noqa: SIM115 - the caller closes it
         if not _take(file):
             with file:
                 file.seek(0)
@@ -115,6 +135,10 @@ def _held(folder: Path, path: Path) -> IO[bytes]:
             return file
         # its holder has removed it since it was opened here
         file.close()
+
+
+def _no_follow(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _part(target: Path) -> IO[bytes]:

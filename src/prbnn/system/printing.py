@@ -17,7 +17,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def printable(text: str) -> str:
-    """``text`` without control characters and marks of text direction.
+    """``text`` without control characters, marks of text direction, and codes that are no characters.
 
     Line ends and tabs stay; the others become the escapes that Python writes for them.
 
@@ -26,8 +26,12 @@ def printable(text: str) -> str:
     """
     return "".join(
         character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        and character not in "\n\t\u200d"
+        if character not in "\n\t\u200d"
+        and (
+            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            or ord(character) & 0xFFFE == 0xFFFE
+            or "\ufdd0" <= character <= "\ufdef"
+        )
         else character
         for character in text
     )
