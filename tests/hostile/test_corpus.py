@@ -49,7 +49,7 @@ def prbnn(*arguments: Any) -> Result:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm(tmp_path_factory: pytest.TempPathFactory, short_race: None) -> Path:
     """A fitted run; what is imported and compiled on first use is not a case's own time."""
     folder = tmp_path_factory.mktemp("warm")
     (folder / "data.csv").write_text(DATA)
@@ -113,11 +113,9 @@ def test_knowledge_files(case: Case, tmp_path: Path) -> None:
 def test_tables(case: Case, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(armed(case.content, tmp_path))
     first = tmp_path / "t.csv"
-    target = "t1" if case.name == "many texts as a target" else "y"
     with watched(tmp_path, tmp_path / "out"):
         fitted = prbnn("fit", first, "--target", "y", "--out", tmp_path / "out", "--steps", "5")
     refused(fitted, case.words)
-    assert target
     with watched(tmp_path, tmp_path / "out"):
         shown = prbnn("data", first)
     assert shown.exit_code in (0, 2), shown.output
@@ -172,8 +170,8 @@ def _spoilt_models() -> dict[str, Any]:
 
     return {
         "NaN": (nan, "NaN or infinite"),
-        "int32": (whole, "type"),
-        "flat weights": (flat, "(6"),
+        "int32": (whole, "holds int32"),
+        "flat weights": (flat, "whose weights are"),
         "no draws": (none, ""),
         "a name that climbs": (climbs, ""),
         "10^18 weights": (wide, "tensors"),
@@ -189,7 +187,7 @@ def test_model_files_with_a_checksum_that_holds(name: str, tmp_path: Path) -> No
     record, tensors, _ = models()[0]
     kept = {key: part for key, part in record.items() if key not in ("file_sha256", "schema")}
     path = tmp_path / "m.prbnn"
-    path.write_bytes(sealed(*change(kept, tensors)).replace(b"CANARY", b"canary"))
+    path.write_bytes(sealed(*change(kept, tensors)))
     with watched(tmp_path, tmp_path / "out"), pytest.raises(ModelFileError) as told:
         load(path)
     assert str(path) in str(told.value)

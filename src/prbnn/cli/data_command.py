@@ -54,6 +54,8 @@ def run(data: Path, records: Path | None) -> None:
 
 def _line(series: pd.Series, name: str) -> dict[str, Any]:
     """What is printed of one column."""
+    import pandas as pd
+
     try:
         column = read_column(series, name)
     except DataError as error:
@@ -61,7 +63,8 @@ def _line(series: pd.Series, name: str) -> dict[str, Any]:
     present = series.dropna()
     if column.kind == "number":
         with np.errstate(invalid="ignore"):  # between infinities there is no median
-            low, middle, high = (present.astype(float).quantile(q) for q in (0, 0.5, 1))
+            numbers = pd.to_numeric(present, errors="coerce").astype(float)
+            low, middle, high = (numbers.quantile(q) for q in (0, 0.5, 1))
         values = f"{low:.6g} to {high:.6g}, median {middle:.6g}"
     elif column.kind == "date":
         values = f"from {present.min()} to {present.max()}"

@@ -159,11 +159,14 @@ def check_size(values: np.ndarray, what: str, column: str) -> None:
 
 def _fill(series: pd.Series, column: Column) -> float | str | None:
     """The median of numbers, the most frequent text; None for dates, which cannot be imputed."""
+    import pandas as pd
+
     present = series.dropna()
     if not len(present):
         return None
     if column.kind == "number":
-        return float(present.astype(float).median())
+        # text such as "\x1e4" is a number for some of pandas; `encode` names it
+        return float(pd.to_numeric(present, errors="coerce").astype(float).median())
     if column.kind in ("yes/no", "category"):
         return str(present.astype(str).str.strip().mode().iloc[0])
     return None

@@ -117,6 +117,9 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
     lines = _sample(text)
     if not lines:
         raise DataError(f"{path} is empty; a CSV file needs a line of column names and rows below")
+    widest = 1 + max(lines[0].count(mark) for mark in DELIMITERS)
+    if widest > MOST_COLUMNS:
+        raise _too_many(path, widest)
     try:
         delimiter = _delimiter(lines)
         _check_header(path, lines, delimiter)
@@ -143,9 +146,12 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
                 index_col=False,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OverflowError) as error:
+        said = str(error).strip()
+        remedy = "Every line needs as many cells as there are column names; remove lines above the names"
+        if "EOF inside string" in said:
+            remedy = "There is a quote that is not closed: close it, or take it out"
         raise DataError(
-            f"{path} cannot be read as a table with {written}: {str(error).strip()}. Every line needs as "
-            "many cells as there are column names; remove lines above the names"
+            f"{path} cannot be read as a table with {written}: {said[:500]}. {remedy}"
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     for name, kind in frame.dtypes.items():
@@ -236,8 +242,6 @@ def _check_header(path: Path, lines: list[str], delimiter: str) -> None:
             f"{path}: the first line holds numbers ({first}...), not column names; add a line of names "
             "at the top"
         )
-    if len(names) > MOST_COLUMNS:
-        raise _too_many(path, len(names))
     _check_names(path, names)
 
 

@@ -246,10 +246,11 @@ def _check_labels(column: pd.Series, name: str) -> None:
     """Raise where a target of text is one of numbers with mistakes, or has too many classes."""
     import pandas as pd
 
-    texts = column.dropna().astype(str).str.strip()
-    numbers = pd.to_numeric(texts, errors="coerce").notna()
+    written = column.dropna().astype(str)
+    # as it is written: a number behind a control character has made the column one of text
+    numbers, texts = pd.to_numeric(written, errors="coerce").notna(), written.str.strip()
     if MOSTLY <= numbers.mean() < 1:
-        wrong = texts[~numbers]
+        wrong = written[~numbers]
         place, text = next(iter(wrong.items()))
         raise DataError(
             f"the target {name!r} holds numbers, and text in {len(wrong)} row(s), such as "

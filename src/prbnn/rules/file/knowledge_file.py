@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from prbnn.errors import KnowledgeError
+from prbnn.errors import KnowledgeError, shortened
 from prbnn.rules.base import Rule
 from prbnn.rules.file.faults import Fault, faults_of
 from prbnn.rules.file.grammar import FileModel
@@ -149,9 +149,9 @@ def _labelled(found: Located, path: tuple[str | int, ...], reason: str) -> str:
     else:
         rule = found.value["knowledge"][path[1]]
         name = rule.get("name") if isinstance(rule, Mapping) else None
-        label = f"rule {name!r}: " if name else f"rule {int(path[1]) + 1}: "
+        label = f"rule {shortened(name, 100)}: " if name else f"rule {int(path[1]) + 1}: "
         inside = path[2:]
-    place = ".".join(map(str, inside))
+    place = ".".join(str(part)[:100] for part in inside)
     return f"{label}{place}: {reason}" if place else f"{label}{reason}"
 
 
