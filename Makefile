@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow golden bench study tables docs report-picture clean
+.PHONY: demo test test-slow golden test-versions fuzz dist-check bench study tables docs report-picture clean
 
 # pip would compile on one core, and the tests of every package too: this is twice as fast
 $(READY): pyproject.toml constraints.txt
@@ -29,6 +29,19 @@ test-slow: $(READY)  ## statistical bars over ten data sets, a million points ag
 golden: $(READY)  ## measure the numbers of tests/golden again, print what changed, and write them
 	XLA_FLAGS= PYTHONPATH=.:src $(BIN)/python -m tests.golden.update
 
+test-versions:  ## a part of the tests on the oldest and newest versions allowed, for each Python found
+	$(PYTHON) .ci/versions.py
+
+CASES ?= 1000000
+fuzz: $(READY)  ## hostile cases for every parser, CASES of each
+	for parser in expressions knowledge tables; do \
+	  $(BIN)/python benchmarks/fuzz.py --parser $$parser --cases $(CASES) || exit 1; \
+	done
+	$(BIN)/python benchmarks/fuzz.py --parser models --cases $$(( $(CASES) / 10 ))
+
+dist-check:  ## build wheel and sdist, install each in an empty environment, use it without the repository
+	$(PYTHON) .ci/dist_check.py
+
 bench: $(READY)  ## speed beside the paper's loop and BLiTZ's LSTM in PyTorch (installs torch)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps blitz-bayesian-pytorch==0.2.8
@@ -49,4 +62,4 @@ report-picture: $(READY)  ## the pictures of docs/report.md (needs Chromium)
 	$(BIN)/python docs/make_report_picture.py
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache
+	rm -rf $(VENV) .versions build dist site .pytest_cache .ruff_cache

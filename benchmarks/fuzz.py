@@ -37,7 +37,7 @@ class TooSlowError(BaseException):
     """Raised in the middle of a case that takes `STUCK` seconds of processor time."""
 
 
-class LeakedWarning(BaseException):  # noqa: N818 - a warning that a case lets through
+class LeakedWarning(BaseException):
     """A warning that would be printed to the user of a hostile file."""
 
 
@@ -145,13 +145,13 @@ class Bytes(Random):
 
 
 def guided(arguments: argparse.Namespace, folder: Path) -> None:
-    """Cases that atheris chooses by the branches they reach: half of them as they are, half by grammar."""
+    """Cases that atheris chooses by the branches they reach: half as they are, half by grammar."""
     import atheris
 
     with atheris.instrument_imports(include=["prbnn.rules", "prbnn.data", "prbnn.saving", "yaml"]):
-        from tests.hostile.targets import PARSERS as targets
+        from tests.hostile.targets import PARSERS as TARGETS
 
-    make, read = targets[arguments.parser]
+    make, read = TARGETS[arguments.parser]
     found, began, at_start = Found(), time.time(), peak()
     texts = arguments.parser in ("expressions", "knowledge")
 
@@ -172,7 +172,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parser", choices=PARSERS, required=True)
     parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first case")
+    parser.add_argument(
+        "--from", dest="first", type=int, default=0, help="number of the first case"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", type=float, default=2.0, help="GiB that cases may add")
     parser.add_argument("--guided", action="store_true", help="by coverage, with atheris")
@@ -185,9 +187,9 @@ def main() -> None:
         if arguments.guided:
             guided(arguments, folder)
             return
-        from tests.hostile.targets import PARSERS as targets
+        from tests.hostile.targets import PARSERS as TARGETS
 
-        make, read = targets[arguments.parser]
+        make, read = TARGETS[arguments.parser]
         for number in range(20):  # imports and caches are not the cases' memory
             with suppress(BaseException):
                 read(make(Random(number)), folder)

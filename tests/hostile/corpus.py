@@ -49,7 +49,11 @@ EXPRESSIONS = (
     Case("a number beyond floats", "x + 1e999", "is larger than"),
     Case("a number stuck to a word", "1if x else 2", "is not a number"),
     Case("a hexadecimal number stuck to a word", "0x1For x", "is not a number"),
-    Case("brackets 500 deep", "(" * 400 + "x" + ")" * 400, "makes no complete formula (too many nested"),
+    Case(
+        "brackets 500 deep",
+        "(" * 400 + "x" + ")" * 400,
+        "makes no complete formula (too many nested",
+    ),
     Case("calls 150 deep", "log(" * 150 + "x" + ")" * 150, "Expression refused"),
     Case("signs 900 deep", "-" * 900 + "x", "Expression refused"),
     Case("300 operands", "min(" + "x," * 300 + "x)", "parts; at most 200"),
@@ -68,7 +72,9 @@ EXPRESSIONS = (
 
 ANCHORS = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nknowledge: *c\n"
 KNOWLEDGE = (
-    Case("a tag of Python", "knowledge: [!!python/object/apply:os.system ['touch CANARY']]", "tags"),
+    Case(
+        "a tag of Python", "knowledge: [!!python/object/apply:os.system ['touch CANARY']]", "tags"
+    ),
     Case("a tag of a module", "knowledge: !!python/module:os", "tags (!) are not read"),
     Case("a tag of a name", "knowledge: [{at_least: !!python/name:os.system }]", "tags"),
     Case("a tag of its own", "knowledge: [{at_least: !run 'touch CANARY'}]", "tags"),
@@ -78,24 +84,44 @@ KNOWLEDGE = (
     Case("a merge key", "knowledge: [{<<: {at_least: 0}, name: a}]", "does not say"),
     Case("a key twice", "knowledge: [{at_least: 0, at_least: 1}]", "written twice"),
     Case("two kinds", "knowledge: [{at_least: 0, at_most: 1}]", "says at_least and at_most"),
-    Case("a name twice", "knowledge: [{name: a, at_least: 0}, {name: a, at_most: 1}]", "too; rename"),
+    Case(
+        "a name twice", "knowledge: [{name: a, at_least: 0}, {name: a, at_most: 1}]", "too; rename"
+    ),
     Case("lists 500 deep", "knowledge: " + "[" * 500 + "]" * 500, "nested more than 30 deep"),
     Case("mappings 500 deep", "knowledge: " + "{a: " * 500 + "}" * 500, "nested more than 30 deep"),
     Case("parts 100 deep", "knowledge: [" + "{combined: [" * 100 + "]}" * 100 + "]", "nested more"),
     Case("200,001 bytes", "#" * 200_001, "more than 200,000 bytes"),
     Case("6 MB", "knowledge:\n" + "  - {at_least: 0}\n" * 300_000, "more than 200,000 bytes"),
     Case("a word of 190,000 letters", "knowledge: " + "a" * 190_000, "needs a list"),
-    Case("a key of 100,000 letters", "knowledge: [{at_least: 0, ? " + "a" * 100_000 + " : 1}]", "is not"),
+    Case(
+        "a key of 100,000 letters",
+        "knowledge: [{at_least: 0, ? " + "a" * 100_000 + " : 1}]",
+        "is not",
+    ),
     Case("a name of 100,000 letters", "knowledge: [{name: " + "a" * 100_000 + "}]", "does not say"),
     Case("5,000 mistakes", "knowledge:\n" + "  - {at_leat: 0}\n" * 5_000, "more mistakes"),
     Case("a number of 400 digits", f"knowledge: [{{at_least: {'9' * 400}}}]", "400 characters"),
-    Case("a number of 5,000 digits", f"knowledge: [{{falls: x, lag: {'9' * 5000}}}]", "5000 characters"),
+    Case(
+        "a number of 5,000 digits",
+        f"knowledge: [{{falls: x, lag: {'9' * 5000}}}]",
+        "5000 characters",
+    ),
     Case("infinity", "knowledge: [{at_least: 1e999}]", "needs a number"),
     Case("NaN", "knowledge: [{at_least: 0, margin: .nan}]", "needs a number"),
-    Case("an escape beyond characters", 'knowledge: [{name: "\\U00110000", at_least: 0}]', "cannot be"),
-    Case("an escape of half a character", 'knowledge: [{name: "\\ud800", at_least: 0}]', "half a char"),
+    Case(
+        "an escape beyond characters",
+        'knowledge: [{name: "\\U00110000", at_least: 0}]',
+        "cannot be",
+    ),
+    Case(
+        "an escape of half a character",
+        'knowledge: [{name: "\\ud800", at_least: 0}]',
+        "half a char",
+    ),
     Case("a half character in a key", 'knowledge: [{"\\udfff": 0}]', "half a character"),
-    Case("a version of 4,400 digits", f"%YAML {'9' * 4400}.1\n---\nknowledge: []", "cannot be read"),
+    Case(
+        "a version of 4,400 digits", f"%YAML {'9' * 4400}.1\n---\nknowledge: []", "cannot be read"
+    ),
     Case("a newer version of YAML", "%YAML 9.1\n---\nknowledge: []", "cannot be read as YAML"),
     Case("two documents", "knowledge: []\n---\nknowledge: []", "a second document"),
     Case("NUL", "knowledge: [\0]", "special characters are not allowed"),
@@ -118,10 +144,18 @@ TABLES = (
     Case("a workbook", b"PK\x03\x04\0\0", "is not text"),
     Case("neither UTF-8 nor Windows text", b"x,y\n\x81\x8d,1\n", "neither UTF-8 nor Windows"),
     Case(
-        "two encodings", b"x,y\n" + b"1,2\n" * 300_000 + "é,2\n".encode("cp1252"), "cannot be read as"
+        "two encodings",
+        b"x,y\n" + b"1,2\n" * 300_000 + "é,2\n".encode("cp1252"),
+        "cannot be read as",
     ),
-    Case("a cell of 200,000 characters", "x,y\n" + "a" * 200_000 + ",1\n" + ROWS, "131,072 characters"),
-    Case("a number of 200,000 digits", "x,y\n" + "1" * 200_000 + ",1\n" + ROWS, "131,072 characters"),
+    Case(
+        "a cell of 200,000 characters",
+        "x,y\n" + "a" * 200_000 + ",1\n" + ROWS,
+        "131,072 characters",
+    ),
+    Case(
+        "a number of 200,000 digits", "x,y\n" + "1" * 200_000 + ",1\n" + ROWS, "131,072 characters"
+    ),
     Case("a name of 200,000 characters", "x" * 200_000 + ",y\n" + ROWS, "131,072 characters"),
     Case("a quote without end", 'x,y\n1,"2\n' + "3,4\n" * 50_000, "a quote that is not closed"),
     Case(
@@ -138,11 +172,23 @@ TABLES = (
     Case("a row too long", "x,y\n1,2,3\n", "as many cells as there are column names"),
     Case("infinity", "x,y\n1e999,1\n" + ROWS, "infinite or absurdly large"),
     Case("a number of 5,000 digits", "x,y\n" + "9" * 5000 + ",1\n" + ROWS, "x"),
-    Case("text among numbers", "x,y\n" + ROWS + "=cmd|' /C calc'!A0,7\n", "holds numbers, and text in 1"),
+    Case(
+        "text among numbers",
+        "x,y\n" + ROWS + "=cmd|' /C calc'!A0,7\n",
+        "holds numbers, and text in 1",
+    ),
     Case("formulas alone", "x,y\n=1+1,1\n=1+1,2\n", "no input column is left"),
     Case("empty cells", "x,y\n,\n,\n", "is empty in every row"),
-    Case("many texts as a target", "x,y\n" + "".join(f"{k},t{k}\n" for k in range(99)), "different texts"),
-    Case("a control character before a number", "x,y\n\x1e4,1\n" + ROWS, "holds numbers, and text in 1"),
+    Case(
+        "many texts as a target",
+        "x,y\n" + "".join(f"{k},t{k}\n" for k in range(99)),
+        "different texts",
+    ),
+    Case(
+        "a control character before a number",
+        "x,y\n\x1e4,1\n" + ROWS,
+        "holds numbers, and text in 1",
+    ),
     Case("the same in the target", "x,y\n1,\x1e4\n" + ROWS, "holds numbers, and text in 1"),
     Case("ambiguous dates", "d,y\n01/02/2026,1\n02/03/2026,2\n", "the day or the month"),
 )
@@ -173,12 +219,20 @@ MODELS = (
     Case("a pickle behind a length", b"\x08" + bytes(7) + PICKLE, "no prbnn model"),
     Case("a zip archive", b"PK\x03\x04" + bytes(100), "no prbnn model"),
     Case("a header of 2^63 bytes", with_header('{"a":1}', length=2**63), "no prbnn model"),
-    Case("a header of 99 MB that is not there", with_header('{"a":1}', length=99_000_000), "cut short"),
+    Case(
+        "a header of 99 MB that is not there",
+        with_header('{"a":1}', length=99_000_000),
+        "cut short",
+    ),
     Case("a header without end", with_header('{"a":'), "its header cannot be read"),
     Case("a header 90,000 deep", with_header('{"a":' + "[" * 90_000), "its header cannot be read"),
     Case("a key of the header twice", with_header('{"a":{},"a":{}}'), "given twice"),
     Case("tensors of somebody else", with_header('{"a":{}}'), "has no record 'prbnn'"),
-    Case("a record of somebody else", with_header('{"__metadata__":{"prbnn":"5"}}'), "record cannot be"),
+    Case(
+        "a record of somebody else",
+        with_header('{"__metadata__":{"prbnn":"5"}}'),
+        "record cannot be",
+    ),
     Case("a newer record", with_header(f"{{{WRITTEN.replace('1,', '99,')}}}"), "newer prbnn"),
     Case("a record without checksum", with_header(f"{{{WRITTEN}}}"), "is damaged"),
     Case(
@@ -192,7 +246,8 @@ MODELS = (
     Case(
         "a tensor beyond the end",
         with_header(
-            f'{{{WRITTEN},"a":{{"dtype":"F32","shape":[1],"data_offsets":[0,4000000000]}}}}', bytes(4)
+            f'{{{WRITTEN},"a":{{"dtype":"F32","shape":[1],"data_offsets":[0,4000000000]}}}}',
+            bytes(4),
         ),
         "cut short",
     ),

@@ -20,14 +20,68 @@ MARKS = (
     *("µ", "ﬁ", "ｘ", "²", "½", "é", "e\u0301", "٣", "Ⅷ", "😀", "ß", "İ"),
 )
 NUMBERS = (
-    *("0", "1", "-1", "2.5", ".5", "5.", "1e3", "1E-7", "-0", "-0.0", "007", "1_000", "0x1F", "0b1"),
+    *(
+        "0",
+        "1",
+        "-1",
+        "2.5",
+        ".5",
+        "5.",
+        "1e3",
+        "1E-7",
+        "-0",
+        "-0.0",
+        "007",
+        "1_000",
+        "0x1F",
+        "0b1",
+    ),
     *("1e300", "1e301", "1e308", "1e309", "-1e999", "1e-999", "9" * 25, "9" * 400, "1" * 4301),
-    *("nan", "NaN", "inf", "-inf", "Infinity", "1j", "1e", "1.2.3", "1,5", "1.234,5", "1 000", "--1"),
+    *(
+        "nan",
+        "NaN",
+        "inf",
+        "-inf",
+        "Infinity",
+        "1j",
+        "1e",
+        "1.2.3",
+        "1,5",
+        "1.234,5",
+        "1 000",
+        "--1",
+    ),
 )
-NAMES = ("x", "y", "sun", "wind speed", "power", "pi", "e", "log", "on", "NO", "null", "2020", "x=1")
+NAMES = (
+    "x",
+    "y",
+    "sun",
+    "wind speed",
+    "power",
+    "pi",
+    "e",
+    "log",
+    "on",
+    "NO",
+    "null",
+    "2020",
+    "x=1",
+)
 ODD_NAMES = (
     *("", " ", "box", "__class__", "../../x", "=1+1", "<script>alert(1)</script>", '"><img src=x>'),
-    *("a" * 300, "a`b", "é", "ｘ", "x\u202e", "x\x1b[2J", "row", "Unnamed: 0", "[red]x", "{x}", "%s"),
+    *(
+        "a" * 300,
+        "a`b",
+        "é",
+        "ｘ",
+        "x\u202e",
+        "x\x1b[2J",
+        "row",
+        "Unnamed: 0",
+        "[red]x",
+        "{x}",
+        "%s",
+    ),
 )
 
 
@@ -50,7 +104,11 @@ def mutated(choices: Random, text: str, marks: Sequence[str] = MARKS) -> str:
             case 2:
                 text = text[:start] + choices.choice(marks) + text[end:]
             case 3:
-                text = text[:start] + piece * choices.choice((2, 2, 3, 3, 3, 9, 33, 250)) + text[start:]
+                text = (
+                    text[:start]
+                    + piece * choices.choice((2, 2, 3, 3, 3, 9, 33, 250))
+                    + text[start:]
+                )
             case 4:
                 place = choices.randrange(len(text) + 1)
                 text = text[:place] + piece + text[place:]
@@ -123,9 +181,37 @@ KEYS = (
 COMMON = ("name", "where", "margin", "strength", "because", "of", "at")
 YAML_MARKS = (
     *MARKS,
-    *("&a ", "*a", "!!python/object:os.system ", "!<tag:x> ", "<<: ", "? ", "--- ", "...\n", "|2\n"),
-    *('"\\ud800"', '"\\U00110000"', '"\\x00"', '"\\xZZ"', '"\\N"', '"\\\n"', "'\n'", ">-\n", "%YAML 1.2\n"),
-    *("%YAML 9.9\n---\n", "%TAG ! x\n---\n", f"%YAML {'9' * 4400}.1\n---\n", "%FOO\n", "- ", ": ", "\n "),
+    *(
+        "&a ",
+        "*a",
+        "!!python/object:os.system ",
+        "!<tag:x> ",
+        "<<: ",
+        "? ",
+        "--- ",
+        "...\n",
+        "|2\n",
+    ),
+    *(
+        '"\\ud800"',
+        '"\\U00110000"',
+        '"\\x00"',
+        '"\\xZZ"',
+        '"\\N"',
+        '"\\\n"',
+        "'\n'",
+        ">-\n",
+        "%YAML 1.2\n",
+    ),
+    *(
+        "%YAML 9.9\n---\n",
+        "%TAG ! x\n---\n",
+        f"%YAML {'9' * 4400}.1\n---\n",
+        "%FOO\n",
+        "- ",
+        ": ",
+        "\n ",
+    ),
 )
 
 
@@ -166,7 +252,10 @@ def _value(choices: Random, key: str, depth: int) -> Any:
         case "between" | "smooth":
             return _pair(choices)
         case "slope" | "curvature":
-            return {"along": _name(choices), choices.choice(("at_least", "at_most")): _number(choices)}
+            return {
+                "along": _name(choices),
+                choices.choice(("at_least", "at_most")): _number(choices),
+            }
         case "rate":
             return {"of": _name(choices), "between": _pair(choices)}
         case "compare":
@@ -228,8 +317,23 @@ def _flow(choices: Random, value: Any) -> str:
 # ---- tables -----------------------------------------------------------------------------------
 
 DATES = (
-    *("2026-05-31", "31.05.2026", "05/31/2026", "01/02/2026", "2026-05-31 12:30", "2026-05-31T12:30Z"),
-    *("12:30", "25:99", "0000-00-00", "9999-12-31", "0001-01-01", "31.05.26", "2026-5-1 1:00+25:99"),
+    *(
+        "2026-05-31",
+        "31.05.2026",
+        "05/31/2026",
+        "01/02/2026",
+        "2026-05-31 12:30",
+        "2026-05-31T12:30Z",
+    ),
+    *(
+        "12:30",
+        "25:99",
+        "0000-00-00",
+        "9999-12-31",
+        "0001-01-01",
+        "31.05.26",
+        "2026-5-1 1:00+25:99",
+    ),
 )
 CELLS: tuple[tuple[str, ...], ...] = (
     *[("1", "2", "3.5", "-4", "1e5", "0")] * 3,
@@ -255,7 +359,9 @@ def table(choices: Random) -> bytes:
         if often(choices, 0.04):
             lines[-1].append("")
     end = choices.choice(("\n", "\n", "\n", "\r\n", "\r"))
-    text = end.join(delimiter.join(_quoted(choices, cell, delimiter) for cell in row) for row in lines)
+    text = end.join(
+        delimiter.join(_quoted(choices, cell, delimiter) for cell in row) for row in lines
+    )
     text += end if often(choices, 0.8) else ""
     if often(choices, 0.4):
         text = mutated(choices, text)

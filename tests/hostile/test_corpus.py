@@ -1,4 +1,4 @@
-"""Hostile files through the public entrances: refused by name, with nothing run and nothing written outside."""
+"""Hostile files through the public entrances: refused by name, nothing run, nothing written outside."""
 
 from __future__ import annotations
 
@@ -435,7 +435,9 @@ def _page(names: tuple[str, ...], folder: Path) -> str:
     rules = [AtLeast(-99, name=names[0], because=names[1]), Increasing(names[2], name=names[3])]
     options: Any = {"tempering": 0.2, "steps": 5, "draws": 4, "random_state": 0}
     model = PRBNNRegressor(MLP((2,)), rules, **options)
-    model.fit(pd.DataFrame(x, columns=list(names)), pd.DataFrame({f"out {names[4]}": x.sum(axis=1)}))
+    model.fit(
+        pd.DataFrame(x, columns=list(names)), pd.DataFrame({f"out {names[4]}": x.sum(axis=1)})
+    )
     units = {name: names[5] for name in names[:3]}
     about: Any = {"units": units, "command": names[6], "notes": names}
     subject = Subject(model, None, x, x.sum(axis=1), np.arange(40) % 2 == 0, names[7], **about)
@@ -480,7 +482,9 @@ def test_names_stay_text_from_a_table_to_predictions(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == before
     page = Page((run / "report.html").read_text(encoding="utf-8"))
     assert not any(MARK in value for value in page.values)
-    assert {tag for tag, _ in page.elements}.isdisjoint({"script", "img", "b" * 9, "iframe", "link"})
+    assert {tag for tag, _ in page.elements}.isdisjoint(
+        {"script", "img", "b" * 9, "iframe", "link"}
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="commands of a shell")
@@ -490,7 +494,10 @@ def test_the_canary_would_sing(tmp_path: Path) -> None:
         os.system("true")
     with pytest.raises(AssertionError, match="open"), watched(tmp_path, tmp_path / "out"):
         (tmp_path / "canary").write_text("sings")
-    with pytest.raises(AssertionError, match=r"pickle\.find_class"), watched(tmp_path, tmp_path / "o"):
+    with (
+        pytest.raises(AssertionError, match=r"pickle\.find_class"),
+        watched(tmp_path, tmp_path / "o"),
+    ):
         import pickle
 
         pickle.loads(b"cbuiltins\nprint\n.")

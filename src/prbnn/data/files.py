@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,9 +98,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 def _check_parquet(path: Path) -> None:
     """Raise on a file of a few bytes that says a billion times the same."""
-    from pyarrow import parquet
-
-    found = parquet.read_metadata(path)
+    found = import_module("pyarrow.parquet").read_metadata(path)
     if found.num_columns > MOST_COLUMNS:
         raise _too_many(path, found.num_columns)
     cells = found.num_columns * found.num_rows
@@ -147,7 +146,9 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OverflowError) as error:
         said = str(error).strip()
-        remedy = "Every line needs as many cells as there are column names; remove lines above the names"
+        remedy = (
+            "Every line needs as many cells as there are column names; remove lines above the names"
+        )
         if "EOF inside string" in said:
             remedy = "There is a quote that is not closed: close it, or take it out"
         raise DataError(

@@ -153,7 +153,7 @@ def _mapping(node: Any, path: Path, places: dict[Path, tuple[int, int]]) -> dict
 
 
 def _text(node: Any) -> str:
-    """The text of a scalar; escapes such as ``\\ud83d\\ude00``, as JSON writes them, are one character."""
+    """The text of a scalar; two escapes of half a character, as JSON writes them, are one."""
     try:
         return node.value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
