@@ -428,15 +428,15 @@ class Page(HTMLParser):
     unknown_decl = handle_pi = handle_comment
 
 
-def _page(names: tuple[str, ...], folder: Path) -> str:
-    """The report of a small model whose columns, target, rules, units and title have these names."""
-    count = len(names)
+def _page(names: tuple[str, ...], count: int, folder: Path) -> str:
+    """The report of a small model: ``count`` columns, target, rules, units and title have these names."""
     x = np.random.default_rng(0).uniform(size=(40, count))
     rules = [AtLeast(-99, name=names[0], because=names[1]), Increasing(names[2], name=names[3])]
     options: Any = {"tempering": 0.2, "steps": 5, "draws": 4, "random_state": 0}
     model = PRBNNRegressor(MLP((2,)), rules, **options)
     model.fit(
-        pd.DataFrame(x, columns=list(names)), pd.DataFrame({f"out {names[4]}": x.sum(axis=1)})
+        pd.DataFrame(x, columns=list(names[:count])),
+        pd.DataFrame({f"out {names[4]}": x.sum(axis=1)}),
     )
     units = {name: names[5] for name in names[:3]}
     about: Any = {"units": units, "command": names[6], "notes": names}
@@ -446,8 +446,8 @@ def _page(names: tuple[str, ...], folder: Path) -> str:
 
 def test_names_are_text_in_a_page_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    plain = Page(_page(tuple(f"c{k}" for k in range(len(NAMES))), out))
-    text = _page(NAMES, out)
+    plain = Page(_page(tuple(f"c{k}" for k in range(len(NAMES))), 3, out))
+    text = _page(NAMES, len(NAMES), out)
     page = Page(text)
     assert page.elements <= plain.elements, page.elements - plain.elements
     assert not any(MARK in value for value in page.values)
