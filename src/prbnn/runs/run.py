@@ -48,7 +48,7 @@ from prbnn.runs.folder import (
 from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import Prepared, RunTable
 from prbnn.runs.records import record_bytes
-from prbnn.saving.container import parse_content
+from prbnn.system.container import parse_content
 from prbnn.system.disk import locked
 
 BAND = (0.05, 0.95)
