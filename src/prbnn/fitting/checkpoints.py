@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,10 +40,14 @@ STEM, ENDING = "checkpoint", ".safetensors"
 SCHEMA = 1
 
 
-class Lasting(NamedTuple):
+@dataclass(frozen=True)
+class Lasting(os.PathLike):
     """A folder of checkpoints that stay when the fit has ended, until its owner removes them."""
 
     folder: Path
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
 
 class Checkpoints:
@@ -169,7 +174,7 @@ class Place(NamedTuple):
 
 @contextmanager
 def checkpoints_in(
-    folder: str | os.PathLike | Lasting | None, every: float = EVERY
+    folder: str | os.PathLike | None, every: float = EVERY
 ) -> Generator[Checkpoints]:
     """The checkpoints in ``folder``, read and locked against other fits; None keeps none.
 
@@ -181,7 +186,7 @@ def checkpoints_in(
         yield Checkpoints()
         return
     lasting = isinstance(folder, Lasting)
-    place = folder.folder if isinstance(folder, Lasting) else Path(folder)
+    place = Path(folder)
     files = Generations(place, STEM, ENDING)
     kept = Checkpoints(files, float(every))
     with ExitStack() as stack:
