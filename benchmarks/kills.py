@@ -1,26 +1,30 @@
 """Kills a fit at random moments, goes on with it, and compares what comes of it with a fit left alone.
 
-Run `python benchmarks/kills.py`. Each fit is `prbnn fit ... --resume --checkpoint-every 0` in a process of
-its own, which is killed (SIGKILL) and started again until it comes to its end. One kill in three falls at
-a random time, the others where a stage has just been seen to begin. After each kill every file with its
-final name is read, checksums included; after each fit every array of its model is compared, bit for bit,
-with that of the fit left alone. Stages are read off the folder of the run: "start" is importing and
-reading the data, "checkpoint" a checkpoint half written, "saving" from the fitted model to the saved run.
+Run `python benchmarks/kills.py`. Each fit is `prbnn fit ... --resume --checkpoint-every 0` in a process
+of its own, which is killed (SIGKILL) and started again until it comes to its end. Three kills in eight
+fall at a random time, the others where a stage has just been seen to begin. After each kill every file
+with its final name is read, checksums included; after each fit every array of its model is compared, bit
+for bit, with that of the fit left alone. Stages are read off the folder of the run: "start" is reading
+the data, "checkpoint" a checkpoint half written, "saving" from the fitted model to the saved
+run.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
-import subprocess
-import sys
+import signal
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
+import jax
 import numpy as np
 
+from prbnn.cli import check_command, fit_command  # noqa: F401 - imported once, for all processes
+from prbnn.cli.main import app
 from prbnn.errors import ModelFileError
 from prbnn.runs.folder import MODEL, PLAIN, SAVED, SAVING
 from prbnn.runs.resuming import KEPT
@@ -29,14 +33,9 @@ from prbnn.system.disk import LOCK, PART
 from prbnn_studies import records
 
 RULES = """
-rules:
-  - type: increasing
-    along: sun
-    strength: hard
-  - type: at_least
-    of: power
-    value: 0
-    strength: hard
+knowledge:
+  - increasing: sun
+  - at_least: 0
 """
 # words of the command by name: few steps, but several chunks of them, and draws that have to be moved
 FITS = {
@@ -72,22 +71,24 @@ def started(work, words, out, *, cached):
         "--hidden",
         "8",
     ]
-    command += ["--draws", "40", "--held-out", "0.2", "--out", out, "--checkpoint-every", "0"]
-    environment = {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(work / "programs"),
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        # a killed process must not leave half a program
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0" if cached else "1e9",
-    }
-    with open(work / "told.txt", "wb") as told:
-        return subprocess.Popen(
-            [sys.executable, "-c", "from prbnn.cli.main import app; app()", *command, *words],
-            cwd=work,
-            env=environment,
-            stdout=told,
-            stderr=told,
-        )
+    command += ["--draws", "40", "--out", out, "--checkpoint-every", "0", *words]
+    # forked before anything was computed here: imports take longer than most of these fits
+    process = multiprocessing.get_context("fork").Process(target=fit, args=(work, command, cached))
+    process.start()
+    return process
+
+
+def fit(work, command, cached):
+    os.chdir(work)
+    told = os.open("told.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(told, 1)
+    os.dup2(told, 2)
+    jax.config.update("jax_compilation_cache_dir", str(work / "programs"))
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # a killed process must not leave half a program
+    least = 0.0 if cached else 1e9
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)
+    app(command)
 
 
 def names(folder):
@@ -178,9 +179,15 @@ def alone(work, name):
     out = f"{name}, alone"
     for cached in (True, False):
         began = time.perf_counter()
-        if started(work, FITS[name], out, cached=cached).wait(LONGEST):
+        if ended(started(work, FITS[name], out, cached=cached)):
             raise SystemExit((work / "told.txt").read_text())
     return arrays(work / out), time.perf_counter() - began
+
+
+def ended(process):
+    """Wait for a process; its exit code."""
+    process.join(LONGEST)
+    return process.exitcode
 
 
 def kill(process, out, seconds, generator):
@@ -189,7 +196,7 @@ def kill(process, out, seconds, generator):
     began = time.perf_counter()
     end = generator.uniform(0.1, seconds) if wanted == "time" else LONGEST
     while time.perf_counter() - began < end:
-        if process.poll() is not None:
+        if not process.is_alive():
             return None
         if wanted != "time" and stage(out, process.pid) == wanted:
             if wanted != "checkpoint":
@@ -197,7 +204,7 @@ def kill(process, out, seconds, generator):
             break
         time.sleep(0.0005 if wanted == "checkpoint" else 0.005)
     process.kill()
-    if process.wait() != -9:
+    if ended(process) != -signal.SIGKILL:
         return None
     return stage(out, process.pid)
 
@@ -211,7 +218,7 @@ def killed(work, name, number, known, seconds, generator, counts, stages, most):
         where = None
         if counts["kills"] < most:
             where = kill(process, work / out, seconds, generator)
-        code = process.wait(LONGEST)
+        code = ended(process)
         if where is None:
             break
         counts["kills"] += 1

@@ -190,7 +190,7 @@ def _told() -> Generator[None]:
             usual(message, category, filename, lineno, file, line)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = show  # ty: ignore[invalid-assignment]
         yield
 
 

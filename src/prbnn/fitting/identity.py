@@ -20,7 +20,7 @@ from prbnn.rules.base import Rule
 HASH = "sha256:"
 SEED = "seed"
 # texts that are longer are hashed
-LONGEST = 80
+LONGEST = 160
 
 
 def identity_of(task: Task, seed: int, settings: Mapping[str, Any]) -> dict[str, str]:
