@@ -244,6 +244,7 @@ def main():
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--only", default=",".join(FITS), help="fits, with commas between")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, help="begin no fit after so many")
     records.add_option(parser)
     options = parser.parse_args()
     generator = random.Random(options.seed)
@@ -258,8 +259,8 @@ def main():
         for name in chosen:
             known[name] = alone(work, name)
             print(f"{name}: {len(known[name][0])} arrays, {known[name][1]:.1f} s", flush=True)
-        number = 0
-        while counts["kills"] < options.kills:
+        number, late = 0, time.monotonic() + 60 * (options.minutes or 1e9)
+        while counts["kills"] < options.kills and time.monotonic() < late:
             name = chosen[number % len(chosen)]
             killed(work, name, number, *known[name], generator, counts, stages, options.kills)
             number += 1
