@@ -195,7 +195,11 @@ def test_an_early_end_that_was_asked_for_is_kept(
     alone = trained(task)
     with monkeypatch.context() as patch:
         patch.setattr(training, "asked", lambda: True)
-        cut = trained(task, tmp_path, every=1e9)
+        with checkpoints_in(tmp_path, 1e9) as kept:
+            kept.claim(identity_of(task, 0, {"steps": STEPS}))
+            cut = train(task, STEPS, seed=0, kept=kept)
+            # draws that are moved now are those of a posterior that was cut short
+            kept.keep("moving 0", lambda: pytest.fail("it was asked for"), now=True)
     assert cut.result.status == "interrupted"
     assert cut.steps == 10
     assert [*tmp_path.glob("checkpoint-*")]

@@ -57,6 +57,7 @@ class Checkpoints:
     - `belongs`: what the last checkpoint says of the fit that it is of, see `fitting/identity.py`
     - `stage`: the part that was kept last
     - `ended`: whether the fit came to its end, and needs its checkpoints no longer
+    - `closed`: whether nothing more is kept, since what follows is of a fit that was cut short
     """
 
     def __init__(self, files: Generations | None = None, every: float = math.inf) -> None:
@@ -65,6 +66,7 @@ class Checkpoints:
         self.belongs: dict[str, str] | None = None
         self.stage = ""
         self.ended = False
+        self.closed = False
         self._failed = False
         self._last = time.monotonic()
 
@@ -92,7 +94,8 @@ class Checkpoints:
 
     def keep(self, part: str, arrays: Callable[[], Arrays], *, now: bool = False) -> None:
         """Write a checkpoint with these ``arrays`` as the ``part``, if one is due or must be ``now``."""
-        if self.files is None or not (now or time.monotonic() - self._last >= self.every):
+        due = now or time.monotonic() - self._last >= self.every
+        if self.files is None or self.closed or not due:
             return
         self.parts[part] = arrays()
         self.stage = part

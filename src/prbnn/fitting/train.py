@@ -166,6 +166,7 @@ def train(
         stops=asked,
     )
     reached = ran.reached
+    kept.closed = ran.interrupted
     ended = "interrupted" if ran.interrupted else status_of(reached.looks)
     trained = Trained(
         carry=reached.carry,
