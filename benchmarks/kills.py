@@ -48,6 +48,8 @@ FITS = {
 STAGES = ("race", "training", "checkpoint", "moving draws", "saving")
 # longest wait after a stage has begun, in seconds
 LINGER = 0.3
+# stages that a fit passes once
+LATER = ("race", "training", "moving draws", "saving")
 LONGEST = 600
 
 
@@ -123,6 +125,13 @@ def stage(out, process):
     return "saving" if done else "start"
 
 
+def begins(out):
+    """The first stage of a process that goes on with a fit."""
+    parts = [out / KEPT / part for part in ("plain", "model")]
+    there = [part for part in parts if names(part)]
+    return reached(there[0], names(there[0])) if there else "race"
+
+
 def reached(folder, found):
     """What a fit does after its last checkpoint."""
     files = sorted(name for name in found if name.endswith(".safetensors") and name[0] != ".")
@@ -193,6 +202,8 @@ def ended(process):
 def kill(process, out, seconds, generator):
     """Kill a process at a random moment; the stage, or None where it ended before."""
     wanted = generator.choice((*STAGES, "time", "time", "time"))
+    if wanted in LATER and LATER.index(wanted) < LATER.index(begins(out)):
+        wanted = "time"
     began = time.perf_counter()
     end = generator.uniform(0.1, seconds) if wanted == "time" else LONGEST
     while time.perf_counter() - began < end:

@@ -32,7 +32,8 @@ def identity_of(task: Task, seed: int, settings: Mapping[str, Any]) -> dict[str,
     table = (columns.rows, columns.targets, task.weight, tuple(task.data))
     names = (columns.inputs, columns.outputs, columns.layout, columns.categories)
     network = (problem.network, problem.start, problem.prior_mean, problem.prior_sd)
-    held = (task.projects, problem.points_width, [rule.label for rule in task.rules])
+    points = (problem.points_width, problem.searched, problem.every)
+    held = (task.projects, points, [rule.label for rule in task.rules])
     return {
         "data": _hash(table, names),
         **{f"rule {rule.label!r}": _hash(rule, _captured(rule)) for rule in task.knowledge},

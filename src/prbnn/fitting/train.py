@@ -150,12 +150,10 @@ def train(
     )
 
     def keep(reached: Reached, now: bool) -> None:
-        kept.keep(PART, lambda: {**reached.arrays(), "watch": watch.decided()}, now=now)
+        kept.keep(PART, reached.arrays, now=now)
 
-    before, found = None, kept.found(PART)
-    if found is not None:
-        before = reached_from(found, runner.start, len(task.rules))
-        watch.go_on_from(found["watch"])
+    found = kept.found(PART)
+    before = None if found is None else reached_from(found, runner.start, len(task.rules))
     ran = run(
         runner,
         budget_of(task, steps),
@@ -182,7 +180,8 @@ def train(
 class _Watch:
     """What is decided after each chunk of one task: to go on, to settle early, or to end.
 
-    `status` says why training ended, where the chunks themselves do not say so.
+    `status` says why training ended, where the chunks themselves do not say so. A process that takes over
+    needs nothing of it: after a plateau the budget leaves no step to look for another.
     """
 
     def __init__(
@@ -193,14 +192,6 @@ class _Watch:
         self.may_settle = early_stopping and not self.sampler
         self.compatible = False
         self.status: str | None = None
-
-    def decided(self) -> np.ndarray:
-        """What later decisions depend on, for `go_on_from` in a process that takes over."""
-        return np.array([self.may_settle, self.compatible])
-
-    def go_on_from(self, decided: np.ndarray) -> None:
-        """Decide as the watch would that had ``decided`` this."""
-        self.may_settle, self.compatible = decided.tolist()
 
     def __call__(self, looks: Looks, budget: Budget) -> Budget | None:
         step, info = looks[-1]
