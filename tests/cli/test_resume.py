@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from prbnn.cli.main import app
-from prbnn.errors import CheckpointWarning, DivergedError
+from prbnn.errors import CheckpointWarning, DataError, DivergedError
 from prbnn.fitting.checkpoints import Checkpoints
 from prbnn.runs.resuming import KEPT
 from prbnn.system.container import read
@@ -133,6 +133,17 @@ def test_without_the_option_a_fit_begins_anew_and_says_so(
     assert not (here / "anew" / KEPT).exists()
     told = fitted("--resume", out="anew", code=4)
     assert "nothing to resume: beginning" in told
+
+
+def test_a_fit_that_was_refused_leaves_nothing_to_resume(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise DataError("every row has the same class")
+
+    monkeypatch.setattr("prbnn.cli.fit_command.fit_run", refuse)
+    fitted(out="refused", code=2)
+    assert not [*(here / "refused").iterdir()]
 
 
 def _diverge(*_: Any) -> None:

@@ -13,7 +13,14 @@ from typing import Any, TextIO
 import typer
 from rich.table import Table
 
-from prbnn.errors import CheckpointWarning, DivergedError, InfeasibleError, nearest
+from prbnn.errors import (
+    CheckpointWarning,
+    DataError,
+    DivergedError,
+    InfeasibleError,
+    KnowledgeError,
+    nearest,
+)
 from prbnn.fitting.checkpoints import EVERY
 from prbnn.fitting.interruption import graceful
 from prbnn.inference import ENGINES
@@ -133,6 +140,11 @@ def run(
                 done = fit_run(prepared, say, False if quiet else None, kept, every)
             except (DivergedError, InfeasibleError):
                 drop(out)
+                raise
+            except (DataError, KnowledgeError):
+                # refused before it began: there is nothing to go on with
+                if not resume:
+                    drop(out)
                 raise
         done.save(out, held=True)
         if not done.is_unfinished:
