@@ -355,7 +355,7 @@ def test_a_tempering_is_chosen_once(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("prbnn.fitting.tempering.STEPS", 20)
-    parts = (task.engine, task.problem, task.data, 0)
+    parts = (task.engine, task.problem, task.data, 0, None)
     with checkpoints_in(tmp_path, 1e9) as kept:
         kept.claim({"seed": "0"})
         first = tempering_chosen(*parts, kept)
