@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from prbnn import certify
 from prbnn.errors import (
     CertificateWarning,
+    CheckpointError,
+    CheckpointWarning,
     DataError,
     DivergedError,
     ForkedError,
@@ -94,6 +96,8 @@ __all__ = [
     "Categorical",
     "CertificateWarning",
     "Check",
+    "CheckpointError",
+    "CheckpointWarning",
     "Combined",
     "Compare",
     "Concave",

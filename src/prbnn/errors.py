@@ -87,6 +87,14 @@ class CertificateWarning(UserWarning):
     """A certificate was left out, since it is not of the model it came with."""
 
 
+class CheckpointError(ValueError):
+    """Checkpoints are of another fit, damaged, or in a folder that cannot be written."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written or read; the fit goes on without it."""
+
+
 class CollapseWarning(UserWarning):
     """A fit converged onto its prior, and explains almost nothing of the data."""
 

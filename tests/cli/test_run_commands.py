@@ -183,7 +183,7 @@ def test_an_interrupted_fit_is_kept_and_says_how_to_go_on(
     monkeypatch.setattr("prbnn.fitting.train.asked", lambda: True)
     told = fitted("--knowledge", "rules.yaml", "--out", "cut")
     assert "interrupted: stopped at step" in told
-    assert "To train to the end: prbnn fit plant.csv --target power" in told
+    assert "To go on to the end: prbnn fit plant.csv --target power" in told
     assert (here / "cut" / "model.prbnn").exists()
     assert "power" in command("predict", "cut", "plant.csv")
 
@@ -193,7 +193,7 @@ def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPa
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
-    with graceful("stopping"):
+    with graceful("stopping", "left"):
         assert not asked()
         os.kill(os.getpid(), signal.SIGINT)
         assert asked()

@@ -24,7 +24,7 @@ from prbnn import (
 from prbnn.certify import Certificate, RuleCertificate
 from prbnn.certify.fingerprints import of_draws, of_rule, of_weights_alone
 from prbnn.errors import CertificateError, CertificateWarning
-from prbnn.saving.container import read, sealed
+from prbnn.system.container import read, sealed
 
 RULES = [
     AtLeast(-5, where={"x": (0, 1)}, name="floor"),

@@ -37,9 +37,9 @@ from prbnn.data.layout import Layout
 from prbnn.errors import CertificateError
 from prbnn.model.recurrent import over
 from prbnn.model.weights import by_leaf
-from prbnn.saving import container as file
 from prbnn.saving import reading, shapes
-from prbnn.saving.container import read, sealed
+from prbnn.system import container as file
+from prbnn.system.container import read, sealed
 from prbnn.system.disk import write_whole
 from prbnn.system.strict_json import parse_json
 

@@ -49,7 +49,7 @@ from prbnn import (
 )
 from prbnn.certify.questions import boxes
 from prbnn.fitting.result import History
-from prbnn.saving.container import read, sealed
+from prbnn.system.container import read, sealed
 from prbnn.system.disk import write_whole
 from prbnn.system.environment import LIBRARIES, environment
 

@@ -27,8 +27,8 @@ from prbnn import (
     Score,
     load,
 )
-from prbnn.saving.container import read, sealed
 from prbnn.saving.saved_rules import rules_from_json, rules_to_json
+from prbnn.system.container import read, sealed
 from prbnn.system.disk import write_whole as write
 
 pytestmark = [

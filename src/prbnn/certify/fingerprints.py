@@ -35,10 +35,10 @@ def of_draws(posterior: Posterior) -> str:
         (columns.inputs, columns.outputs, columns.layout, columns.categories),
         vars(posterior.scaling),
     ]
-    digest.update("\n".join(map(_described, parts)).encode())
+    digest.update("\n".join(map(described, parts)).encode())
     for name, leaf in by_leaf(posterior.network, posterior.draws).items():
-        digest.update(f"{name} {_described(leaf)}".encode())
-    digest.update(_described(np.asarray(posterior.likelihood_parameters)).encode())
+        digest.update(f"{name} {described(leaf)}".encode())
+    digest.update(described(np.asarray(posterior.likelihood_parameters)).encode())
     digest.update(_of_columns(columns).encode())
     return digest.hexdigest()
 
@@ -50,7 +50,7 @@ def of_rule(rule: Rule, region: str, tolerance: float) -> str:
     fields.pop("because", None)
     fields["name"] = rule.label
     said = (type(rule).__qualname__, fields, region, float(tolerance))
-    return hashlib.sha256(_described(said).encode()).hexdigest()
+    return hashlib.sha256(described(said).encode()).hexdigest()
 
 
 def of_tables(tables: Sequence[np.ndarray]) -> str:
@@ -88,7 +88,7 @@ def _of_columns(columns: Any) -> str:
     return summary["sha256"] if summary else of_tables((columns.rows, columns.targets))
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
     """A value as text, the same for equal values whatever their type of number or sequence."""
     if value is None or isinstance(value, bool | str | bytes):
         return repr(value)
@@ -97,15 +97,15 @@ def _described(value: Any) -> str:
     if isinstance(value, jax.Array | np.ndarray):
         return _array(np.asarray(value))
     if isinstance(value, Mapping):
-        pairs = sorted((_described(key), _described(item)) for key, item in value.items())
+        pairs = sorted((described(key), described(item)) for key, item in value.items())
         return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_described, value))}]"
+        return f"[{', '.join(map(described, value))}]"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
         weights = isinstance(value, eqx.Module)
         said = {name: _shape(part) if weights else part for name, part in fields.items()}
-        return f"{type(value).__qualname__}({_described(said)})"
+        return f"{type(value).__qualname__}({described(said)})"
     return _code(value)
 
 

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import shlex
 import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.table import Table
 
-from prbnn.errors import nearest
+from prbnn.errors import (
+    CheckpointWarning,
+    DataError,
+    DivergedError,
+    InfeasibleError,
+    KnowledgeError,
+    nearest,
+)
+from prbnn.fitting.checkpoints import EVERY
 from prbnn.fitting.interruption import graceful
 from prbnn.inference import ENGINES
 from prbnn.model.truncation import checked_window
 from prbnn.runs.names import parse_names
 from prbnn.runs.plan import RunPlan
-from prbnn.runs.preparing import prepare_run
+from prbnn.runs.preparing import Prepared, prepare_run
 from prbnn.runs.records import write_record
+from prbnn.runs.resuming import begin, drop, go_on, is_unfinished
 from prbnn.runs.run import Run, fit_run
 from prbnn.system.disk import locked
 from prbnn.system.exits import exiting_on_errors
-from prbnn.system.terminal import Screen
+from prbnn.system.terminal import Screen, echo
 
 NAMES = {
     "rmse": "root mean squared error",
@@ -90,13 +102,23 @@ def _above_zero(text: str) -> bool:
         return False
 
 
-def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
+def run(
+    plan: RunPlan,
+    out: Path,
+    records: Path | None,
+    quiet: bool,
+    *,
+    resume: bool = False,
+    every: float = EVERY,
+) -> None:
     """Read the file, fit, save the run in ``out`` and print what came of it.
 
-    ``records`` is a file for the outcome as JSON; ``quiet`` prints errors only.
+    ``records`` is a file for the outcome as JSON; ``quiet`` prints errors only. ``resume`` goes on with
+    the unfinished fit in ``out``, whose checkpoints are written ``every`` so many seconds.
     """
     console = Screen(quiet=quiet, soft_wrap=True)
     began = time.perf_counter()
+    command = f"{plan.command(str(out))} --resume"
     with exiting_on_errors(), locked(out):
         _check_place(records)
         prepared = prepare_run(plan)
@@ -108,9 +130,25 @@ def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
         def say(what: str) -> None:
             console.print(f"{what} ...")
 
-        with graceful("stopping soon, and keeping what was learned; Ctrl-C again discards it"):
-            done = fit_run(prepared, say, False if quiet else None)
+        kept = _checkpoints(out, prepared, resume, say)
+        if kept is None:
+            console.print(f"The run in {out} is finished; to fit it anew, leave out --resume")
+            return
+        said = "stopping soon, and keeping what was learned; Ctrl-C again stops at once"
+        with graceful(said, f"stopped; to go on from the last checkpoint: {command}"), _told():
+            try:
+                done = fit_run(prepared, say, False if quiet else None, kept, every)
+            except (DivergedError, InfeasibleError):
+                drop(out)
+                raise
+            except (DataError, KnowledgeError):
+                # refused before it began: there is nothing to go on with
+                if not resume:
+                    drop(out)
+                raise
         done.save(out, held=True)
+        if not done.is_unfinished:
+            drop(out)
         if records is not None:
             write_record(records, _record(done, time.perf_counter() - began))
     for note in done.notes[len(prepared.notes) :]:
@@ -126,8 +164,46 @@ def run(plan: RunPlan, out: Path, records: Path | None, quiet: bool) -> None:
     console.print(f"Saved in {out}. Next:")
     console.print(f"  prbnn report {folder}")
     console.print(f"  prbnn predict {folder} new.csv --out predictions.csv")
-    if done.model.result_.status == "interrupted":
-        console.print(f"To train to the end: {plan.command(str(out))}")
+    if done.is_unfinished:
+        console.print(f"To go on to the end: {command}")
+
+
+def _checkpoints(
+    out: Path, prepared: Prepared, resume: bool, say: Callable[[str], None]
+) -> Path | None:
+    """Where the checkpoints of a fit are kept; None where it is to be resumed and is finished."""
+    unfinished = is_unfinished(out)
+    if not resume:
+        if unfinished:
+            say(f"beginning anew; --resume would go on with the unfinished fit in {out}")
+        return begin(out, prepared)
+    kept = go_on(out, prepared)
+    if kept is not None:
+        say("going on from the last checkpoint" if unfinished else "nothing to resume: beginning")
+    return kept
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Checkpoints that could not be written or read are told at once, as a line."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, CheckpointWarning):
+            echo(f"Warning: {message}", err=True)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # ty: ignore[invalid-assignment]
+        yield
 
 
 def _check_place(records: Path | None) -> None:

@@ -140,10 +140,22 @@ def fit(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the split, of the network's start and of training.")
     ] = 0,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the fit in --out that was killed or interrupted, from its last checkpoint.",
+        ),
+    ] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0.0, help="Seconds between two checkpoints of a fit that runs.")
+    ] = 30.0,
     quiet: Quiet = False,
     json: JsonFile = None,
 ) -> None:
     """Fit a network to a table under rules; Ctrl-C stops early and keeps what was learned.
+
+    A fit that was killed or interrupted goes on with the same command and --resume.
 
     Example: prbnn fit plant.csv --target power --knowledge knowledge.yaml --out run
     """
@@ -171,7 +183,7 @@ def fit(
         upper=upper,
         truncated=truncated,
     )
-    run(plan, out, json, quiet)
+    run(plan, out, json, quiet, resume=resume, every=checkpoint_every)
 
 
 @app.command()

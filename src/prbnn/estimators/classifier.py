@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from prbnn.errors import DataError, KnowledgeError, nearest
 from prbnn.estimators.arguments import one_column
 from prbnn.estimators.estimator import Estimator
 from prbnn.estimators.parameters import documented
+from prbnn.fitting.checkpoints import EVERY, checkpoints_in
 from prbnn.model.counts_and_classes import Bernoulli, Categorical
 from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule, named
@@ -51,10 +53,19 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        checkpoint_every: float = EVERY,
+    ) -> Self:
         """Fit to rows of ``X`` and their labels ``y``; invalid input raises before training.
 
         Rows with ``sample_weight`` 0 are left out, and so are classes that have no other rows.
+        ``checkpoint`` and ``checkpoint_every`` are those of `PRBNNRegressor.fit`.
         """
         labels = _labels(one_column(y))
         classes = _classes(labels, sample_weight)
@@ -63,7 +74,8 @@ class PRBNNClassifier(ClassifierMixin, Estimator):
         outputs = [str(label) for label in classes[two:]]
         _check_subjects(self.knowledge, classes, outputs)
         likelihood = Bernoulli() if two else Categorical()
-        self._learn(X, targets, sample_weight, likelihood, outputs)
+        with checkpoints_in(checkpoint, checkpoint_every) as kept:
+            self._learn(X, targets, sample_weight, likelihood, outputs, kept=kept)
         self.classes_ = classes
         self._warn()
         return self

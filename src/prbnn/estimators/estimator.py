@@ -23,12 +23,14 @@ from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleEr
 from prbnn.estimators.arguments import check_feature_names, seed_of
 from prbnn.estimators.nested import NestedParameters
 from prbnn.estimators.storing import stored_draws
+from prbnn.fitting.checkpoints import Checkpoints
+from prbnn.fitting.identity import identity_of
 from prbnn.fitting.prepare import Enforce, Settings, check_count, prepare
 from prbnn.fitting.progress import progress_bar
 from prbnn.fitting.prove import SECONDS, prove
 from prbnn.fitting.result import Solution
 from prbnn.fitting.task import Task
-from prbnn.fitting.tempering import choose_tempering
+from prbnn.fitting.tempering import tempering_chosen
 from prbnn.fitting.train import train
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
@@ -126,14 +128,18 @@ class Estimator(NestedParameters):
         layout: Layout | None = None,
         censored: Any = None,
         upper: Any = None,
+        *,
+        kept: Checkpoints,
     ) -> Task:
         """Fit, and set the attributes that all estimators share; returns the task that was trained.
 
         Invalid data, rules or parameters raise before training. ``targets`` are numbers, ``outputs`` the
         names of their columns; ``layout`` describes the rows of ``X`` where they are sequences;
-        ``censored`` and ``upper`` are those of `PRBNNRegressor.fit`.
+        ``censored`` and ``upper`` are those of `PRBNNRegressor.fit`; ``kept`` are the checkpoints.
         """
         seed = seed_of(self.random_state)
+        if self.random_state is None:
+            seed = kept.seed(seed)
         automatic = isinstance(self.tempering, str)
         if automatic and self.tempering != "auto":
             raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
@@ -163,26 +169,29 @@ class Estimator(NestedParameters):
             censored=censored,
             upper=upper,
         )
+        budget, raw_draws = self._budget(len(task.columns.rows)), self._raw_draws(task)
+        settings_kept = ("scaling", "steps", "batch_size", "points", "rejection", "draws", "prove")
+        stated = {name: getattr(self, name) for name in (*settings_kept, "enforce", "tempering")}
+        kept.claim(identity_of(task, seed, stated | {"budget": budget, "raw draws": raw_draws}))
         with progress_bar(self.verbose) as report:
+            if kept.stage:
+                report.stage(f"going on from a checkpoint ({kept.stage})")
             self.tempering_choice_ = None
             if automatic and task.engine.races:
                 report.stage("choosing the tempering")
-                self.tempering_choice_ = choose_tempering(
-                    task.engine,
-                    task.problem,
-                    task.data,
-                    seed,
-                    self._budget(len(task.columns.rows)),
+                self.tempering_choice_ = tempering_chosen(
+                    task.engine, task.problem, task.data, seed, budget, kept
                 )
                 task = task.tempered(self.tempering_choice_.value)
             report.stage("compiling")
             solution = train(
                 task,
-                self._budget(len(task.columns.rows)),
+                budget,
                 batch_size=self.batch_size,
-                draws=self._raw_draws(task),
+                draws=raw_draws,
                 progress=report.update,
                 seed=seed,
+                kept=kept,
             )
             if self.prove and solution.result.status not in (
                 "diverged",
@@ -198,13 +207,14 @@ class Estimator(NestedParameters):
                     stage=report.stage,
                 )
             report.stage("checking draws")
-            self._store(solution)
+            self._store(solution, kept)
             self._store_columns(task.columns, from_frame=is_named(X))
         self.settings_, self.environment_ = settings, environment()
         self._audit, self._counted = None, None
         if sample_weight is not None:
             rows = np.size(np.asarray(sample_weight))
             self._counted = np.flatnonzero(read_weights(sample_weight, rows) > 0)
+        kept.ended = solution.result.status != "interrupted"
         return task
 
     @property
@@ -238,13 +248,13 @@ class Estimator(NestedParameters):
         network, inference, prior = map(self._used, ("network", "inference", "prior"))
         return Settings(given, network, inference, likelihood, prior, seed)
 
-    def _store(self, solution: Solution) -> None:
+    def _store(self, solution: Solution, kept: Checkpoints) -> None:
         """Raise where the fit failed; otherwise store draws that obey, and the report on the rules."""
         if solution.result.status == "diverged":
             raise DivergedError(str(solution.result), solution)
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
-        stored = stored_draws(solution, self.draws)
+        stored = stored_draws(solution, self.draws, kept)
         if stored.result.status == "infeasible":
             raise InfeasibleError(str(stored.result), stored.result.rules, solution)
         self.solution_, self.result_ = solution, stored.result

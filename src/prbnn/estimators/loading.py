@@ -12,8 +12,8 @@ from prbnn.estimators.estimator import Estimator
 from prbnn.estimators.regressor import PRBNNRegressor
 from prbnn.estimators.sequence_regressor import PRBNNSequenceRegressor
 from prbnn.rules.base import Rule
-from prbnn.saving.container import Record, Tensors, read
 from prbnn.saving.reading import naming_file, saved_model
+from prbnn.system.container import Record, Tensors, read
 from prbnn.system.process import computing
 
 ESTIMATORS: dict[str, type[Estimator]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -13,6 +14,7 @@ from prbnn.data.scaling import ScalingKind
 from prbnn.estimators.arguments import likelihood_of, one_column
 from prbnn.estimators.estimator import Estimator, shared
 from prbnn.estimators.parameters import documented
+from prbnn.fitting.checkpoints import EVERY, checkpoints_in
 from prbnn.fitting.prepare import Enforce
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Gaussian, Likelihood
@@ -73,7 +75,15 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         self.output_names = output_names
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, censored: Any = None, upper: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        censored: Any = None,
+        upper: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        checkpoint_every: float = EVERY,
     ) -> Self:
         """Fit to rows of ``X`` and ``y``; invalid data or rules raise before training.
 
@@ -85,6 +95,11 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         shape of ``y``, or are tables with columns of the targets' names, where a target without a column
         is exact. The likelihood of a censored row is the probability of its interval.
 
+        ``checkpoint`` names a folder in which the fit keeps where it is, every ``checkpoint_every``
+        seconds (0: as often as it can). If the process ends before the fit does, the same call goes on
+        from there and gives the same posterior. A fit that came to its end removes its checkpoints;
+        those of another fit raise `CheckpointError`.
+
         >>> import numpy as np
         >>> from prbnn import MLP
         >>> x, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20)
@@ -95,15 +110,17 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         """
         targets = one_column(y)
         likelihood = likelihood_of(self.noise, self.likelihood)
-        task = self._learn(
-            X,
-            targets,
-            sample_weight,
-            likelihood,
-            self.output_names,
-            censored=censored,
-            upper=upper,
-        )
+        with checkpoints_in(checkpoint, checkpoint_every) as kept:
+            task = self._learn(
+                X,
+                targets,
+                sample_weight,
+                likelihood,
+                self.output_names,
+                censored=censored,
+                upper=upper,
+                kept=kept,
+            )
         noise = self.raw_posterior_.noise
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
         if self.result_.status == "converged":

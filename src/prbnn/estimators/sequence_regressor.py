@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
@@ -21,6 +22,7 @@ from prbnn.errors import DataError
 from prbnn.estimators.arguments import likelihood_of
 from prbnn.estimators.estimator import Estimator, shared
 from prbnn.estimators.parameters import PARAMETERS, documented
+from prbnn.fitting.checkpoints import EVERY, checkpoints_in
 from prbnn.fitting.prepare import Enforce, check_count
 from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
@@ -135,17 +137,29 @@ class PRBNNSequenceRegressor(Estimator):
     def _budget(self, rows: int) -> int:
         return self.steps or (MANY_STEPS if rows > MANY else STEPS)
 
-    def fit(self, X: Any, y: Any = None, static: Any = None, seen: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        static: Any = None,
+        seen: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        checkpoint_every: float = EVERY,
+    ) -> Self:
         """Fit to sequences; invalid data or rules raise before training.
 
         ``X`` and ``y`` are arrays, or ``X`` is a long table and ``y`` None; ``static`` is an array
         (sequences, static columns), ``seen`` the number of steps that were observed, per sequence.
+        ``checkpoint`` and ``checkpoint_every`` are those of `PRBNNRegressor.fit`.
         """
         data = self._sequences(X, y, static, seen, with_targets=True)
         how = self._how(X) if self._is_table(X) else self
         layout = layout_of(data, how.variables, how.outputs, how.static)
         likelihood = likelihood_of(self.noise, self.likelihood)
-        self._learn(data.rows(), data.targets(), None, likelihood, layout.targets, layout)
+        rows, targets = data.rows(), data.targets()
+        with checkpoints_in(checkpoint, checkpoint_every) as kept:
+            self._learn(rows, targets, None, likelihood, layout.targets, layout, kept=kept)
         self.layout_ = layout
         self._warn()
         return self

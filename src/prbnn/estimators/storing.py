@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
 from prbnn.assessment.knowledge_report import KnowledgeReport, knowledge_report, meets
+from prbnn.fitting.checkpoints import Checkpoints, Place
 from prbnn.fitting.obeying import obeying, projects
 from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.model.construction.built import built_in
@@ -43,8 +46,12 @@ class Stored(NamedTuple):
     report: KnowledgeReport
 
 
-def stored_draws(solution: Solution, wanted: int) -> Stored:
-    """Up to ``wanted`` draws that obey every hard rule: the proved ones, or those that pass the check."""
+def stored_draws(solution: Solution, wanted: int, checkpoints: Checkpoints | None = None) -> Stored:
+    """Up to ``wanted`` draws that obey every hard rule: the proved ones, or those that pass the check.
+
+    ``checkpoints`` are those of the fit: draws are kept there while they are moved.
+    """
+    on_their_way = _places(checkpoints or Checkpoints())
     # a stated tolerance is on the mean violation; without one, every draw must obey
     raw = solution.posterior
     met = built_in(raw.network)
@@ -61,13 +68,14 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
         solution.rules, raw.bind(solution.rules, few) if moving and solution.rules else None
     )
     if solution.proof is None:
-        found = obeying(solution, raw, hard, None if moving else check.of(places))
+        checked = None if moving else check.of(places)
+        found = obeying(solution, raw, hard, checked, next(on_their_way))
         acceptance, moves = found.acceptance, found.moves
         clashes = _clashes(hard, raw) if moves is not None and not acceptance else None
         posterior, result = (
             (raw, clashes)
             if clashes
-            else _accepted(solution, found.posterior, acceptance, hard, wanted)
+            else _accepted(solution, found.posterior, acceptance, hard, wanted, on_their_way)
         )
     else:
         acceptance, moves = solution.proof.acceptance, None
@@ -105,13 +113,23 @@ def stored_draws(solution: Solution, wanted: int) -> Stored:
     return Stored(posterior, acceptance, result, report)
 
 
+def _places(checkpoints: Checkpoints) -> Iterator[Place]:
+    """Where batches of draws are kept while they are moved, one after the other."""
+    return (checkpoints.place(f"moving {number}") for number in count())
+
+
 def _accepted(
-    solution: Solution, kept: Posterior, acceptance: float, rules: list[Rule], wanted: int
+    solution: Solution,
+    kept: Posterior,
+    acceptance: float,
+    rules: list[Rule],
+    wanted: int,
+    places: Iterator[Place],
 ) -> tuple[Posterior, Result | None]:
     """Draws ``kept``, joined by further ones until ``wanted`` obey ``rules``.
 
     Where draws are moved, nearly as many are enough. The result is not None where the acceptance is too
-    low for that.
+    low for that. ``places`` are those where further draws are kept while they are moved.
     """
     if acceptance < LEAST_ACCEPTANCE:
         stored = kept if len(kept) else solution.posterior
@@ -132,7 +150,8 @@ def _accepted(
             # checking a draw takes longer than drawing it: no more than are likely to be needed
             end = start + int(SPARE * (wanted - len(kept)) / acceptance) + 1
             some = fresh.take(np.arange(start, min(end, batch)))
-            kept = kept.joined(obeying(solution, some, rules).posterior)
+            found = obeying(solution, some, rules, kept=next(places))
+            kept = kept.joined(found.posterior)
             start = end
     return kept.take(np.arange(min(wanted, len(kept)))), None
 

@@ -20,6 +20,7 @@ from prbnn.enforcement.pressure import Enforcement
 from prbnn.fitting.fitted import RAW_DRAWS, Trained, solution_of
 from prbnn.fitting.loop import Carry, ChunkInfo, Schedule, advance, finish, start
 from prbnn.fitting.padding import Data
+from prbnn.fitting.reached import Budget, Looks
 from prbnn.fitting.result import Solution
 from prbnn.fitting.task import Task, seeds
 from prbnn.fitting.tempering import (
@@ -38,8 +39,6 @@ from prbnn.fitting.tempering import (
     verdict,
 )
 from prbnn.fitting.train import (
-    Budget,
-    Looks,
     Runner,
     budget_of,
     record_of,
@@ -131,7 +130,7 @@ def _train_group(
         report(looks[-1][0])
         return budget
 
-    ran = run(runner, budget_of(tasks[0], steps), engine.chunk, to_the_end)
+    ran = run(runner, budget_of(tasks[0], steps), engine.chunk, to_the_end).reached
     carry = jax.tree.map(lambda leaf: leaf if _is_key(leaf) else np.asarray(leaf), ran.carry)
     solutions = []
     for place, (task, seed) in enumerate(zip(tasks, task_seeds, strict=True)):

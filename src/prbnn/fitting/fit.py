@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from prbnn.data.scaling import ScalingKind
 from prbnn.fitting import prove as proving
+from prbnn.fitting.checkpoints import EVERY, checkpoints_in
+from prbnn.fitting.identity import identity_of
 from prbnn.fitting.prepare import Enforce, check_count, prepare
 from prbnn.fitting.result import Progress, Solution
 from prbnn.fitting.train import train
@@ -44,6 +47,8 @@ def fit(
     enforce: Enforce = "pressure",
     censored: Any = None,
     upper: Any = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = EVERY,
 ) -> Solution:
     """Fit a posterior of ``network`` under ``knowledge``, a list of rules.
 
@@ -84,6 +89,10 @@ def fit(
       "auto" is pressure
     - ``censored``, ``upper``: which rows of ``y`` are only one end of what is known, and the upper ends
       of those that are "between"; as in `PRBNNRegressor.fit`
+    - ``checkpoint``: a folder in which the fit keeps where it is, every ``checkpoint_every`` seconds (0:
+      after each chunk of steps). If the process ends before the fit does, the same call goes on from
+      there and gives the same posterior. A fit that came to its end removes its checkpoints; those of
+      another fit raise `CheckpointError`
 
     >>> from prbnn import AtLeast, MLP, Normal
     >>> solution = fit(MLP(hidden=()), [[0.0], [1.0]], [0.2, -0.1], [AtLeast(0)], steps=50)
@@ -112,18 +121,33 @@ def fit(
         censored=censored,
         upper=upper,
     )
-    solution = train(
-        task,
-        steps,
-        batch_size=batch_size,
-        draws=draws,
-        early_stopping=early_stopping,
-        progress=progress,
-        seed=seed,
-    )
-    if not prove:
-        return solution
-    seconds = proving.SECONDS if prove is True else float(prove)
-    return proving.prove(
-        solution, len(solution.posterior), seconds, batch_size=batch_size, progress=progress
-    )
+    with checkpoints_in(checkpoint, checkpoint_every) as kept:
+        stated = {
+            "scaling": scaling,
+            "steps": steps,
+            "batch_size": batch_size,
+            "points": points,
+            "rejection": rejection,
+            "draws": draws,
+            "early_stopping": early_stopping,
+            "prove": prove,
+            "enforce": enforce,
+        }
+        kept.claim(identity_of(task, seed, stated))
+        solution = train(
+            task,
+            steps,
+            batch_size=batch_size,
+            draws=draws,
+            early_stopping=early_stopping,
+            progress=progress,
+            seed=seed,
+            kept=kept,
+        )
+        if prove:
+            seconds = proving.SECONDS if prove is True else float(prove)
+            solution = proving.prove(
+                solution, len(solution.posterior), seconds, batch_size=batch_size, progress=progress
+            )
+        kept.ended = solution.result.status != "interrupted"
+    return solution

@@ -16,8 +16,11 @@ _asked = False
 
 
 @contextmanager
-def graceful(said: str) -> Generator[None]:
-    """While this lasts, one Ctrl-C requests an early end and prints ``said``; a second one exits."""
+def graceful(said: str, left: str) -> Generator[None]:
+    """While this lasts, one Ctrl-C requests an early end and prints ``said``.
+
+    A second one prints ``left`` and exits.
+    """
     global _asked
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -28,7 +31,7 @@ def graceful(said: str) -> Generator[None]:
         global _asked
         if _asked:
             # not an exception: it would unwind through compiled code that is still running
-            print("\ndropped", file=sys.stderr, flush=True)
+            print(f"\n{left}", file=sys.stderr, flush=True)
             os._exit(DROPPED)
         _asked = True
         print(f"\n{said}", file=sys.stderr, flush=True)

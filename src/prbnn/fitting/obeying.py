@@ -12,6 +12,7 @@ from prbnn.fitting.result import Moves, Solution
 from prbnn.posterior import projection, readout
 from prbnn.posterior.checks import Check
 from prbnn.posterior.draws import Posterior
+from prbnn.posterior.keeping import Keeping
 from prbnn.posterior.projection import Projected
 from prbnn.rules.base import Rule
 
@@ -33,11 +34,16 @@ def projects(solution: Solution) -> bool:
 
 
 def obeying(
-    solution: Solution, raw: Posterior, rules: Sequence[Rule], checked: Check | None = None
+    solution: Solution,
+    raw: Posterior,
+    rules: Sequence[Rule],
+    checked: Check | None = None,
+    kept: Keeping | None = None,
 ) -> Obeying:
     """Those of ``raw`` draws of a solution that obey ``rules``, moved there where the fit projects.
 
-    ``checked`` is what `Posterior.check` found of these rules, where that is known.
+    ``checked`` is what `Posterior.check` found of these rules, where that is known. ``kept`` is where
+    draws are kept while they are moved.
     """
     fitted = solution.fitted
     if not (rules and len(raw) and isinstance(fitted, FittedTask) and projects(solution)):
@@ -47,9 +53,9 @@ def obeying(
     # a fit without data has rows that only say where rules are
     weight = task.weight if np.any(np.asarray(task.data.weight)) else 0 * task.weight
     project = projection.project if raw.columns.layout is None else readout.project
-    found = project(raw, rules, precision, weight=weight)
-    kept = found.posterior.take(found.obeys)
-    return Obeying(kept, float(np.mean(found.obeys)), _moves(found, rules))
+    found = project(raw, rules, precision, weight=weight, kept=kept)
+    moved = found.posterior.take(found.obeys)
+    return Obeying(moved, float(np.mean(found.obeys)), _moves(found, rules))
 
 
 def _moves(found: Projected, rules: Sequence[Rule]) -> list[Moves]:

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from prbnn.enforcement.pressure import Enforcement, enforcement_of
+from prbnn.fitting.checkpoints import Checkpoints
 from prbnn.fitting.loop import Schedule, all_rows, begin, run_chunk
 from prbnn.fitting.padding import Data, bucket, pad
 from prbnn.inference.engine import Engine
@@ -44,6 +45,8 @@ LONGER = ((96, 6000, 1), (320, 3000, 2))
 DRAWS = 64
 # rows are repeated by their whole-numbered weights only where these add up to no more
 MOST_REPEATED = 10**6
+# the part of a checkpoint
+PART = "tempering"
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,29 @@ class Race(NamedTuple):
     enforcement: Enforcement
     data: Data
     folds: Fold
+
+
+def tempering_chosen(
+    engine: Engine,
+    problem: Problem,
+    data: Data,
+    seed: int,
+    budget: int | None,
+    kept: Checkpoints,
+) -> Chosen:
+    """What `choose_tempering` gives, or has given where the choice is among what was ``kept``."""
+    found = kept.found(PART)
+    if found is not None:
+        scores = zip(found["candidates"].tolist(), found["scores"].tolist(), strict=True)
+        return Chosen(float(found["value"]), dict(scores))
+    chosen = choose_tempering(engine, problem, data, seed, budget)
+    made = {
+        "value": np.array(chosen.value),
+        "candidates": np.array([*chosen.scores], float),
+        "scores": np.array([*chosen.scores.values()], float),
+    }
+    kept.keep(PART, lambda: made, now=True)
+    return chosen
 
 
 @one_blas_thread()

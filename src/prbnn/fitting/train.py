@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.enforcement.strength_table import MEAN, PROBABILITY
+from prbnn.fitting.checkpoints import Checkpoints
 from prbnn.fitting.fitted import Trained, solution_of
 from prbnn.fitting.interruption import asked
 from prbnn.fitting.loop import Carry, ChunkInfo, Means, Schedule, advance, finish, start
 from prbnn.fitting.outcome import contradictions, plateau
-from prbnn.fitting.padding import number
+from prbnn.fitting.reached import Budget, Looks, Reached, reached_from
 from prbnn.fitting.result import Progress, Solution
 from prbnn.fitting.rule_evidence import Record
 from prbnn.fitting.task import Task, seeds
@@ -28,8 +29,8 @@ MANY_ROWS = 2048
 PARTS = 64
 LEAST_BATCH, MOST_BATCH = 256, 1024
 
-# (step, what was found) after each chunk of steps
-Looks = list[tuple[int, ChunkInfo]]
+# the part of a checkpoint
+PART = "training"
 
 
 class Runner(NamedTuple):
@@ -45,28 +46,11 @@ class Runner(NamedTuple):
     finish: Callable[[Any], Any]
 
 
-class Budget(NamedTuple):
-    """Steps in all, those at the end in which the learning rate falls, and those before duals move."""
-
-    steps: int
-    settle: int
-    warmup: int
-
-    @property
-    def schedule(self) -> Schedule:
-        """The same for compiled code."""
-        return Schedule(
-            *map(number, (self.steps - self.settle, self.settle, self.warmup, self.steps))
-        )
-
-
 class Ran(NamedTuple):
-    """Runs that ended: their carry, what was found after each chunk, and the time they took."""
+    """Runs that ended: where they came to, and whether that was before their end, as was asked for."""
 
-    carry: Carry
-    looks: Looks
-    seconds_compile: float
-    seconds_run: float
+    reached: Reached
+    interrupted: bool
 
 
 def run(
@@ -74,26 +58,47 @@ def run(
     budget: Budget,
     chunk: int,
     decide: Callable[[Looks, Budget], Budget | None],
+    *,
+    since: Reached | None = None,
+    keep: Callable[[Reached, bool], None] = lambda reached, now: None,
+    stops: Callable[[], bool] = lambda: False,
 ) -> Ran:
     """Train chunk by chunk until the budget is spent.
 
-    After each chunk, ``decide`` gives the budget to go on with, or None to end.
+    After each chunk, ``decide`` gives the budget to go on with, or None to end. Runs that go on are given
+    to ``keep``, with whether they must be kept now, and end early where ``stops`` says so. ``since`` is
+    what an earlier process kept of these runs.
     """
     computing()
     began = time.perf_counter()
-    carry = runner.start()
-    jax.block_until_ready(runner.advance(carry, budget.schedule, _count(0)))
+    reached = Reached(runner.start(), [], budget) if since is None else since
+    carry, looks, now, *before = reached
+    step, interrupted = reached.step, False
+    if step < now.steps:
+        jax.block_until_ready(runner.advance(carry, budget.schedule, _count(0)))
     compiled = time.perf_counter()
-    looks: Looks = []
-    step, now = 0, budget
-    while now is not None and step < now.steps:
-        count = min(chunk, now.steps - step)
-        carry, info = runner.advance(carry, now.schedule, _count(count))
-        step += count
-        looks.append((step, jax.tree.map(np.asarray, info)))
-        now = decide(looks, now)
+
+    def seconds() -> tuple[float, float]:
+        return before[0] + compiled - began, before[1] + time.perf_counter() - compiled
+
+    looks = [*looks]
+    try:
+        while now is not None and step < now.steps and not interrupted:
+            count = min(chunk, now.steps - step)
+            carry, info = runner.advance(carry, now.schedule, _count(count))
+            step += count
+            looks.append((step, jax.tree.map(np.asarray, info)))
+            now = decide(looks, now)
+            if now is not None:
+                reached = Reached(carry, [*looks], now, *seconds())
+                interrupted = step < now.steps and stops()
+                keep(reached, interrupted or step >= now.steps)
+    except KeyboardInterrupt:
+        if reached.looks:
+            keep(reached, True)
+        raise
     carry = carry._replace(engine=jax.block_until_ready(runner.finish(carry.engine)))
-    return Ran(carry, looks, compiled - began, time.perf_counter() - compiled)
+    return Ran(Reached(carry, looks, now or reached.budget, *seconds()), interrupted)
 
 
 def _count(steps: int) -> Array:
@@ -123,16 +128,19 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     seed: int = 0,
     since: Carry | None = None,
+    kept: Checkpoints | None = None,
 ) -> Solution:
     """Train a prepared task: a search at the full learning rate, then a third of it to settle.
 
     The arguments are those of `prbnn.fit`. ``since`` is where an earlier fit ended; training goes on from
-    there.
+    there. ``kept`` are the checkpoints of this fit: it goes on from what they hold of its training.
     """
     steps = int(steps or task.engine.budget)
     parts = (task.engine, task.problem, task.enforcement)
     rows = rows_per_step(task, batch_size)
     key = jax.random.key(seeds(seed)[1])
+    kept = kept or Checkpoints()
+    watch = _Watch(task, early_stopping, progress)
     runner = Runner(
         start=lambda: start(*parts, key) if since is None else since,
         advance=lambda carry, schedule, count: advance(
@@ -140,15 +148,31 @@ def train(
         ),
         finish=lambda state: finish(task.engine, task.problem, state, task.data),
     )
-    watch = _Watch(task, early_stopping, progress)
-    ran = run(runner, budget_of(task, steps), task.engine.chunk, watch)
+
+    def keep(reached: Reached, now: bool) -> None:
+        kept.keep(PART, reached.arrays, now=now)
+
+    found = kept.found(PART)
+    before = None if found is None else reached_from(found, runner.start, len(task.rules))
+    ran = run(
+        runner,
+        budget_of(task, steps),
+        task.engine.chunk,
+        watch,
+        since=before,
+        keep=keep,
+        stops=asked,
+    )
+    reached = ran.reached
+    kept.closed = ran.interrupted
+    ended = "interrupted" if ran.interrupted else status_of(reached.looks)
     trained = Trained(
-        carry=ran.carry,
-        record=record_of(ran.looks),
-        status=watch.status or status_of(ran.looks),
+        carry=reached.carry,
+        record=record_of(reached.looks),
+        status=watch.status or ended,
         budget=steps,
-        seconds_compile=ran.seconds_compile,
-        seconds_run=ran.seconds_run,
+        seconds_compile=reached.seconds_compile,
+        seconds_run=reached.seconds_run,
     )
     return solution_of(task, trained, draws, seed)
 
@@ -156,7 +180,8 @@ def train(
 class _Watch:
     """What is decided after each chunk of one task: to go on, to settle early, or to end.
 
-    `status` says why training ended, where the chunks themselves do not say so.
+    `status` says why training ended, where the chunks themselves do not say so. A process that takes over
+    needs nothing of it: after a plateau the budget leaves no step to look for another.
     """
 
     def __init__(
@@ -181,9 +206,6 @@ class _Watch:
                 return None
         if self.progress is not None:
             self.progress(_progress(step, budget.steps, info.means, self.task))
-        if asked():
-            self.status = "interrupted"
-            return None
         searching = self.may_settle and step < budget.steps - budget.settle
         if searching and plateau(record_of(looks), self.task):
             self.may_settle = False

@@ -18,10 +18,12 @@ import numpy as np
 
 from prbnn.posterior import nearest
 from prbnn.posterior.draws import Posterior
+from prbnn.posterior.keeping import Keeping, Unkept
 from prbnn.posterior.prediction import network_inputs
 from prbnn.posterior.searching import Search, blocks, in_blocks
 from prbnn.rules.base import Rule
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks
+from prbnn.system.named_arrays import Arrays, below, from_arrays, to_arrays, under
 from prbnn.system.process import computing, one_blas_thread, side_by_side
 
 # training rows at which the distance is measured, at most
@@ -33,6 +35,8 @@ SCOUTING = 4
 SCOUTS_MET = 0.9
 # searches of all draws, and the fresh points of each region over one input and over several
 SEARCHES = 6
+LAST = SCOUTING + SEARCHES
+END = LAST + 1
 SEARCHED = 2048
 SURFACE_SEARCHED = 4096
 # how far inside its limit a score must be where a draw is moved, in the unit of the rule. Over several
@@ -45,6 +49,8 @@ SURFACE_INSIDE_VALUES = 1e-3
 GROWTH, MOST = 2.0, 8.0
 # the least standard deviation of an observation, as a fraction of the median: certain classes have none
 LEAST_DEVIATION = 0.05
+# the name of the draws among the arrays of draws that have been moved
+DONE = "draws"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +71,24 @@ class Projected:
     distance: np.ndarray
     change: np.ndarray
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it by name, for `projected_from`."""
+        parts = {name: getattr(self, name) for name in ("obeys", "broken", "distance", "change")}
+        return {DONE: np.asarray(self.posterior.draws), **parts}
+
+
+def is_done(arrays: Arrays) -> bool:
+    """Whether ``arrays`` that were kept are those of draws that have been moved."""
+    return DONE in arrays
+
+
+def projected_from(posterior: Posterior, arrays: Arrays) -> Projected:
+    """What became of a ``posterior``, from the arrays that `Projected.arrays` gave."""
+    form = {DONE: np.asarray(posterior.draws)}
+    draws = from_arrays(form, {DONE: arrays[DONE]})[DONE]
+    names = ("obeys", "broken", "distance", "change")
+    return Projected(posterior.with_draws(draws), *(np.array(arrays[name]) for name in names))
+
 
 def project(
     posterior: Posterior,
@@ -73,39 +97,30 @@ def project(
     *,
     weight: np.ndarray | None = None,
     seed: int = 1,
+    kept: Keeping | None = None,
 ) -> Projected:
     """Move every draw that breaks one of ``rules`` to the nearest function that obeys all of them.
 
     ``precision`` is that of each weight under its prior, times the tempering. ``weight`` is how many rows
-    each training row counts as (None: one). ``seed`` draws the points.
+    each training row counts as (None: one). ``seed`` draws the points. ``kept`` is where each round is
+    kept, and from where an earlier process is gone on with.
     """
     computing()
-    count = len(posterior)
+    kept = kept or Unkept()
+    found = kept.found()
+    if found is not None and is_done(found):
+        return projected_from(posterior, found)
     moving = nearest.moving_weights(posterior.network)
     states = _start(posterior, moving.of(precision), weight, moving)
     mover = _Mover(posterior, rules, moving, states, seed)
-    everyone = np.arange(count)
-    obeys = np.zeros(count, bool)
-    # where no scout can be moved, the rules are at fault and the others would take minutes
-    if mover.scout(everyone[:: max(1, count // SCOUTS)][:SCOUTS]):
-        left = everyone
-        for _ in range(SEARCHES):
-            mover.move(left)
-            close, broken = mover.search(left)
-            obeys[left] = ~broken
-            left = left[close]
-            if not len(left):
-                break
-        # points that were found late are new to the draws that were done before
-        done = np.flatnonzero(obeys)
-        before = states.move[done]
-        failed = mover.move(done)
-        shifted = np.any(states.move[done] != before, axis=1)
-        obeys[done] = ~failed
-        again = done[shifted & ~failed]
-        _, broken = mover.search(again)
-        obeys[again] = ~broken
-    return mover.result(obeys)
+    if found is not None:
+        mover.go_on_from(found)
+    while mover.round < END:
+        mover.go_on()
+        kept.keep(mover.arrays)
+    result = mover.result()
+    kept.keep(result.arrays, now=True)
+    return result
 
 
 class _Mover:
@@ -113,7 +128,8 @@ class _Mover:
 
     `states` are the draws; `broken` (draws, rules) is whether a draw was found breaking a rule where it
     began; `inside` is the score of each rule where a draw is moved, and `growth` how many times as much
-    each draw needs.
+    each draw needs. `round` counts rounds of scouting and of searching, `left` are the draws that are not
+    done, and `obeys` is whether the last search of a draw found nothing broken.
     """
 
     def __init__(
@@ -135,20 +151,75 @@ class _Mover:
         several = np.where(values, SURFACE_INSIDE_VALUES, SURFACE_INSIDE)
         self.inside = several if surface else np.full(len(rules), INSIDE)
         self.broken = np.zeros((len(posterior), len(rules)), bool)
+        self.round, self.left = 0, np.arange(len(posterior))
+        self.obeys = np.zeros(len(posterior), bool)
 
-    def scout(self, draws: np.ndarray) -> bool:
-        """Search and move ``draws``, in turn; whether one of them obeys.
+    def go_on(self) -> None:
+        """One round of scouting; then rounds of moving and searching all draws, and a last one."""
+        if self.round < SCOUTING:
+            self._scout(np.arange(len(self.obeys))[:: max(1, len(self.obeys) // SCOUTS)][:SCOUTS])
+        elif self.round < LAST:
+            self._everyone()
+        else:
+            self._again()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What later rounds depend on, for `go_on_from` in a process that takes over."""
+        return {
+            **under("cuts", to_arrays(self.states.cuts)),
+            **under("searching", self.searching.arrays()),
+            **{name: getattr(self, name) for name in ("growth", "broken", "left", "obeys")},
+            "move": self.states.move,
+            "round": np.array(self.round),
+        }
+
+    def go_on_from(self, arrays: Arrays) -> None:
+        """Go on from where a mover was that has these ``arrays``."""
+        form = {name: getattr(self, name) for name in ("growth", "broken", "obeys")}
+        form["move"] = self.states.move
+        filled = from_arrays(form, {name: arrays[name] for name in form})
+        cuts = from_arrays(self.states.cuts, below("cuts", arrays))
+        self.states = self.states._replace(move=filled.pop("move"), cuts=cuts)
+        for name, value in filled.items():
+            setattr(self, name, value)
+        self.round, self.left = int(arrays["round"]), np.array(arrays["left"])
+        self.searching.go_on_from(below("searching", arrays))
+
+    def _scout(self, draws: np.ndarray) -> None:
+        """Search and move the first ``draws``.
 
         Points where they are broken, and how far inside they had to be, are where all others begin.
         """
-        failed = np.zeros(len(draws), bool)
-        for _ in range(SCOUTING):
-            close, _ = self.search(draws)
-            if not close.any():
-                return True
-            failed = self.move(draws)
-        self.growth[:] = np.quantile(self.growth[draws], SCOUTS_MET)
-        return not failed.all()
+        close, _ = self.search(draws)
+        if not close.any():
+            self.round = SCOUTING
+            return
+        failed = self.move(draws)
+        self.round += 1
+        if self.round == SCOUTING:
+            self.growth[:] = np.quantile(self.growth[draws], SCOUTS_MET)
+            # where no scout can be moved, the rules are at fault and the others would take minutes
+            self.round = END if failed.all() else self.round
+
+    def _everyone(self) -> None:
+        """Move and search all draws that are left."""
+        self.move(self.left)
+        close, broken = self.search(self.left)
+        self.obeys[self.left] = ~broken
+        self.left = self.left[close]
+        self.round = self.round + 1 if len(self.left) else LAST
+
+    def _again(self) -> None:
+        """Move draws for points that were found late: new to those that were done before."""
+        done = np.flatnonzero(self.obeys)
+        before = self.states.move[done]
+        failed = self.move(done)
+        shifted = np.any(self.states.move[done] != before, axis=1)
+        self.obeys[done] = ~failed
+        again = done[shifted & ~failed]
+        _, broken = self.search(again)
+        self.obeys[again] = ~broken
+        self.round = END
 
     def search(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which draws must be moved for points that are new, and which of them break a rule.
@@ -188,11 +259,11 @@ class _Mover:
         self.growth[draws[failed]] = 1
         return failed
 
-    def result(self, obeys: np.ndarray) -> Projected:
+    def result(self) -> Projected:
         """What became of all draws."""
         vectors = self._vectors(np.arange(len(self.posterior)))
         found = self.posterior.with_draws(vectors[:, : self.posterior.draws.shape[1]])
-        return Projected(found, obeys, self.broken, *distances(self.posterior, found))
+        return Projected(found, self.obeys, self.broken, *distances(self.posterior, found))
 
     def _vectors(self, draws: np.ndarray) -> np.ndarray:
         """Weights and likelihood parameters where the draws are now; as they were where none moved."""

@@ -32,14 +32,22 @@ from prbnn.model.weights import named_leaves
 from prbnn.posterior.checks import CHECK_SEQUENCES
 from prbnn.posterior.chunks import DrawnModel
 from prbnn.posterior.draws import Posterior
+from prbnn.posterior.keeping import Keeping, Unkept
 from prbnn.posterior.prediction import network_inputs
-from prbnn.posterior.projection import Projected, distances, measured_rows
+from prbnn.posterior.projection import (
+    Projected,
+    distances,
+    is_done,
+    measured_rows,
+    projected_from,
+)
 from prbnn.posterior.projection import deviations as deviations_of
 from prbnn.rules.base import Rule, naming
 from prbnn.rules.regions import Sampling, sample
 from prbnn.rules.scoring.drawn import Drawn, Frame, frame_of
 from prbnn.rules.scoring.families import Group
 from prbnn.rules.scoring.obedience import CHECK_TOLERANCE, breaks, lowest, trainable
+from prbnn.system.named_arrays import below, from_arrays, to_arrays, under
 from prbnn.system.process import computing, one_blas_thread, side_by_side
 
 # how far inside its limit a score must be where a draw is moved, in the rule's unit, by pass over fresh
@@ -135,6 +143,7 @@ def project(
     *,
     weight: np.ndarray | None = None,
     seed: int = 1,
+    kept: Keeping | None = None,
 ) -> Projected:
     """As `prbnn.posterior.projection.project`, of draws over sequences that `check_movable` lets pass.
 
@@ -142,27 +151,47 @@ def project(
     those where it is moved.
     """
     computing()
+    kept = kept or Unkept()
+    before = kept.found()
+    if before is not None and is_done(before):
+        return projected_from(posterior, before)
     states = _start(posterior, np.asarray(precision, float), weight)
     count = len(posterior)
     obeys, broken = np.zeros(count, bool), np.zeros((count, len(rules)), bool)
-    for places in np.split(np.arange(count), [min(FIRST, count)]):
-        for number, (inside, allowed) in enumerate(zip(INSIDE, ALLOWED, strict=True)):
-            left = places[~obeys[places]]
-            if not len(left):
-                break
+    # passes over the first draws, then over the others
+    done, passes = 0, len(INSIDE)
+    if before is not None:
+        form = (states.move, states.cuts, obeys, broken)
+        move, cuts, obeys, broken = from_arrays(form, below("states", before))
+        states, done = states._replace(move=move, cuts=cuts), int(before["passes"])
+
+    def arrays() -> dict[str, np.ndarray]:
+        now = to_arrays((states.move, states.cuts, obeys, broken))
+        return {**under("states", now), "passes": np.array(done)}
+
+    parts = np.split(np.arange(count), [min(FIRST, count)])
+    while done < 2 * passes:
+        places, number = parts[done // passes], done % passes
+        left = places[~obeys[places]]
+        if len(left):
             later = seed + LATER + number
             groups = _groups(rules, posterior.columns, posterior.scaling, PASS_SEQUENCES, later)
-            after, least = _pass(posterior, groups, _taken(states, left), inside, allowed)
+            limits = INSIDE[number], ALLOWED[number]
+            after, least = _pass(posterior, groups, _taken(states, left), *limits)
             for leaf, value in zip(jax.tree.leaves(states), jax.tree.leaves(after), strict=True):
                 leaf[left] = value
-            short = breaks(least, -allowed)
+            short = breaks(least, -limits[1])
             if number == 0:
                 broken[left] = short
             obeys[left] = ~short.any(axis=1)
-        if not obeys[places].any():
+        done += 1 if len(left) else passes - number
+        if done % passes == 0 and not obeys[places].any():
             break
+        kept.keep(arrays)
     found = posterior.with_draws(_weights(posterior, states))
-    return Projected(found, obeys, broken, *distances(posterior, found))
+    result = Projected(found, obeys, broken, *distances(posterior, found))
+    kept.keep(result.arrays, now=True)
+    return result
 
 
 def _is_linear(network: Any, inputs: int) -> bool:

@@ -7,7 +7,7 @@ escapes random points, and less often a search that goes on from the lowest poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -148,6 +148,16 @@ class Search:
             fresh = points[np.sort(first)]
             most = max(KEPT // 2, KEPT - len(known))
             self.known[region] = np.concatenate([fresh[:most], known])[:KEPT]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What later searches depend on, for `go_on_from` in a process that takes over."""
+        known = {f"known{region}": points for region, points in enumerate(self.known)}
+        return {"searches": np.array(self.seed), **known}
+
+    def go_on_from(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Search as one would that has these ``arrays``."""
+        self.seed = int(arrays["searches"])
+        self.known = [arrays[f"known{region}"] for region in range(len(self.known))]
 
     def worst(self) -> BoundKnowledge:
         """The rules at the worst points known, at other values of what they sweep, and at others."""

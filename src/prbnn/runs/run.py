@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 from prbnn.assessment import metrics
 from prbnn.data.censoring import Intervals
 from prbnn.data.encoding import Encoding
-from prbnn.errors import CollapseWarning, DataError
+from prbnn.errors import CollapseWarning, DataError, ModelFileError
 from prbnn.estimators.classifier import PRBNNClassifier
 from prbnn.estimators.estimator import NETWORK, content_of
 from prbnn.estimators.loading import restore
 from prbnn.estimators.regressor import PRBNNRegressor
+from prbnn.fitting.checkpoints import EVERY, Lasting
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP
 from prbnn.rules.file.knowledge_file import write_knowledge
@@ -48,8 +49,8 @@ from prbnn.runs.folder import (
 from prbnn.runs.plan import RunPlan
 from prbnn.runs.preparing import Prepared, RunTable
 from prbnn.runs.records import record_bytes
-from prbnn.saving.container import parse_content
-from prbnn.system.disk import locked
+from prbnn.system.container import parse_content
+from prbnn.system.disk import locked, write_whole
 
 BAND = (0.05, 0.95)
 
@@ -85,6 +86,12 @@ class Run(RunTable):
         models = {"model": self.model} | ({} if self.plain is None else {"plain": self.plain})
         table = self.frame(inputs)
         return {name: _scores(model, table, targets) for name, model in models.items()}
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the fit of a model was interrupted; such a plain network is left out."""
+        lacks = self.plan.plain and bool(self.model.knowledge) and self.plain is None
+        return lacks or self.model.result_.status == "interrupted"
 
     def save(self, folder: Path, held: bool = False) -> None:
         """Write models, rows, rules and the record to ``folder``, in place of an earlier run there.
@@ -151,11 +158,18 @@ def _scores(model: Any, table: Any, targets: np.ndarray) -> dict[str, float]:
     }
 
 
-def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None = None) -> Run:
+def fit_run(
+    prepared: Prepared,
+    say: Callable[[str], None],
+    verbose: bool | None = None,
+    kept: Path | None = None,
+    every: float = EVERY,
+) -> Run:
     """Fit the network with its rules, and the plain one without them.
 
-    ``say`` is called with what begins; ``verbose`` is that of the estimators. The results of the models
-    say whether they converged, and what to beware of.
+    ``say`` is called with what begins; ``verbose`` is that of the estimators. ``kept`` is a folder in
+    which checkpoints are kept ``every`` so many seconds, and from which the fit goes on. The results of
+    the models say whether they converged, and what to beware of.
     """
     plan, train = prepared.plan, ~prepared.held_out
     table, targets = prepared.frame(prepared.inputs[train]), prepared.targets[train]
@@ -169,28 +183,47 @@ def fit_run(prepared: Prepared, say: Callable[[str], None], verbose: bool | None
     if prepared.intervals is not None:
         cut = dict(zip(("censored", "upper"), prepared.intervals.take(train).words(), strict=True))
 
-    def one(rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
+    def one(name: str, rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
         model = _estimator(prepared, rules, tempering, verbose)
+        options: dict[str, Any] = dict(cut)
+        if kept is not None:
+            options |= {"checkpoint": Lasting(kept / name), "checkpoint_every": every}
         with warnings.catch_warnings():
             # what these say is in the result, which commands and reports show
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", CollapseWarning)
-            return model.fit(table, _target_column(targets, plan.target), **cut)
+            return model.fit(table, _target_column(targets, plan.target), **options)
 
     say("fitting with knowledge" if prepared.rules else "fitting")
-    model = one(prepared.rules)
+    model = _once(MODEL, kept, lambda: one("model", prepared.rules))
     stopped = model.result_.status == "interrupted"
     plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
         say("fitting the plain network without rules")
         # the same tempering, which was chosen without rules: the networks differ in the rules only
-        plain = one((), model.tempering_)
+        plain = _once(PLAIN, kept, lambda: one("plain", (), model.tempering_))
         if plain.result_.status == "interrupted":
             plain = None
             notes = (*notes, "the plain network was interrupted, and is left out")
     data: dict[str, Any] = {part.name: getattr(prepared, part.name) for part in fields(RunTable)}
     data["notes"] = notes
     return Run(**data, model=model, plain=plain)
+
+
+def _once(name: str, kept: Path | None, fitted: Callable[[], Any]) -> Any:
+    """A model ``fitted``, or read from the folder ``kept`` where it is done there."""
+    if kept is None:
+        return fitted()
+    path = kept / name
+    # the checkpoints are there, too, if this file is damaged
+    with suppress(FileNotFoundError, ModelFileError):
+        return restore(path, *parse_content(path, path.read_bytes()))
+    model = fitted()
+    if model.result_.status != "interrupted":
+        # on a full disk the checkpoints must do
+        with suppress(OSError):
+            write_whole(path, content_of(model))
+    return model
 
 
 def _target_column(targets: np.ndarray, name: str) -> Any:

@@ -26,7 +26,6 @@ from prbnn.model.recurrent import over
 from prbnn.model.weights import from_leaves, with_buffers
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.saving.container import Record, Tensors
 from prbnn.saving.declarations import SUPPLIED, from_json, is_supplied
 from prbnn.saving.labels import labels_from
 from prbnn.saving.outline import Outline, check_summary
@@ -34,6 +33,7 @@ from prbnn.saving.saved_model import SavedModel
 from prbnn.saving.saved_rules import rules_from_json
 from prbnn.saving.shapes import check_declared, check_layout, template
 from prbnn.saving.writing import probe
+from prbnn.system.container import Record, Tensors
 
 # bytes of raw draws that may repeat stored ones, however small the file is
 MOST_REPEATED = 1 << 28

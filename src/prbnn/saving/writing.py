@@ -13,12 +13,12 @@ from prbnn.model.construction.built import Built
 from prbnn.model.weights import buffers, by_leaf
 from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
-from prbnn.saving.container import Record, sealed
 from prbnn.saving.declarations import SUPPLIED, is_supplied, to_json
 from prbnn.saving.labels import labels_to
 from prbnn.saving.outline import Outline, summary_of
 from prbnn.saving.saved_model import SavedModel
 from prbnn.saving.saved_rules import rules_to_json
+from prbnn.system.container import Record, sealed
 from prbnn.system.environment import LIBRARIES, version_of
 
 # inputs at which a network that must be supplied again is evaluated, in its own units

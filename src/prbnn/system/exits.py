@@ -9,6 +9,7 @@ import typer
 
 from prbnn.errors import (
     CertificateError,
+    CheckpointError,
     DataError,
     DivergedError,
     InfeasibleError,
@@ -29,7 +30,13 @@ def exiting_on_errors() -> Generator[None]:
         _leave(str(error), INFEASIBLE)
     except DivergedError as error:
         _leave(str(error), DIVERGED)
-    except (DataError, KnowledgeError, ModelFileError, CertificateError) as error:
+    except (
+        DataError,
+        KnowledgeError,
+        ModelFileError,
+        CertificateError,
+        CheckpointError,
+    ) as error:
         _leave(str(error), BAD_INPUT)
     except OSError as error:
         message = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"

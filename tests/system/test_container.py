@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as save_tensors
 
 from prbnn import ModelFileError
-from prbnn.saving.container import SCHEMA, read, sealed
+from prbnn.system.container import SCHEMA, read, sealed
 from prbnn.system.disk import write_whole as write
 
 RECORD = {"written_by": {"prbnn": "1.2.3"}, "text": 'a "name", é, \ud800', "number": 0.1}

@@ -37,7 +37,8 @@ def sealed(record: Record, tensors: Tensors) -> bytes:
     """The bytes of a file with ``record`` and ``tensors``; equal contents give equal bytes."""
     seal = {"file_sha256": BLANK}
     text = json.dumps({**seal, "schema": SCHEMA, **record, **seal}, allow_nan=False)
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    # not ascontiguousarray, which makes a vector of a single number
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     blank = safetensors.numpy.save(arrays, {KEY: text})
     start, end = _seal(blank)
     return blank[:start] + hashlib.sha256(blank).hexdigest().encode() + blank[end:]
