@@ -106,9 +106,8 @@ def _used(path: Path, frame: Any, notes: list[str], number: int) -> bool:
 
 def read_model(content: bytes, _: Path) -> bool:
     """Load a model file, and predict."""
-    from prbnn.saving.container import parse_content
-
     from prbnn.estimators.loading import restore
+    from prbnn.system.container import parse_content
 
     try:
         model = restore("m.prbnn", *parse_content("m.prbnn", content))
@@ -124,10 +123,9 @@ def read_model(content: bytes, _: Path) -> bool:
 @cache
 def models() -> tuple[tuple[Any, Any, bytes], ...]:
     """Records, tensors and bytes of small model files of three kinds."""
-    from prbnn.saving.container import parse_content
-
     from prbnn import MLP, AtLeast, Increasing, PRBNNClassifier, PRBNNRegressor
     from prbnn.estimators.estimator import content_of
+    from prbnn.system.container import parse_content
 
     x = np.linspace(0, 1, 16)[:, None]
     options: Any = {"tempering": 0.2, "steps": 20, "draws": 6, "random_state": 0}
@@ -144,7 +142,7 @@ def models() -> tuple[tuple[Any, Any, bytes], ...]:
 
 def model(choices: Random) -> bytes:
     """A model file with bytes changed, or with values of its record changed and a checksum that holds."""
-    from prbnn.saving.container import sealed
+    from prbnn.system.container import sealed
 
     record, tensors, content = choices.choice(models())
     if grammars.often(choices, 0.5):

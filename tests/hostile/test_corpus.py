@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from prbnn.saving.container import sealed
 from tests.hostile.corpus import (
     EXPRESSIONS,
     KNOWLEDGE,
@@ -34,6 +33,7 @@ from prbnn import MLP, AtLeast, Increasing, ModelFileError, PRBNNRegressor, load
 from prbnn.cli.main import app
 from prbnn.report.page import Subject, write_report
 from prbnn.rules.file.located import one_line
+from prbnn.system.container import sealed
 
 pytestmark = [
     pytest.mark.light,
