@@ -1,6 +1,7 @@
 """Where draws are moved later, steps evaluate the rules in turn; races by how many rows there are."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from prbnn.enforcement.fraction import REJECTION
-from prbnn.estimators.regressor import JUDGED
+from prbnn.estimators import regressor
 from prbnn.fitting import tempering
 from prbnn.fitting.loop import Carry, Means, Schedule, pick, run_chunk, start
 from prbnn.fitting.padding import pad
@@ -29,6 +30,7 @@ from prbnn.inference.slopes import slopes_of
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.networks import MLP
 from prbnn.model.priors import Normal
+from prbnn.posterior.draws import Posterior
 from prbnn.rules.base import Rule
 from prbnn.rules.shape import Increasing
 
@@ -181,4 +183,30 @@ def test_larger_tables_take_larger_batches(rows: int, batch: int | None) -> None
     wide = task._replace(data=task.data._replace(x=np.broadcast_to(np.zeros((1, 2)), (rows, 2))))
     assert rows_per_step(wide, None) == batch
     assert rows_per_step(wide, 7) == 7
-    assert JUDGED >= 1000
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_estimator_tells_its_budget_and_judges_a_part_of_many_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budgets, predicted = [], []
+
+    def chosen(*arguments: Any) -> tempering.Chosen:
+        budgets.append(arguments[-1])
+        return tempering.Chosen(0.2, {})
+
+    predict = Posterior.predict
+
+    def counted(posterior: Posterior, rows: np.ndarray) -> Any:
+        predicted.append(len(rows))
+        return predict(posterior, rows)
+
+    monkeypatch.setattr("prbnn.fitting.tempering.choose_tempering", chosen)
+    monkeypatch.setattr(Posterior, "predict", counted)
+    monkeypatch.setattr(regressor, "JUDGED", 10)
+    x = np.linspace(-1, 1, 41)[:, None]
+    model = regressor.PRBNNRegressor(MLP((2,)), steps=20, draws=5).fit(x, x[:, 0])
+    assert budgets == [20]
+    regressor.collapse(model.posterior_, np.ones(len(x)), 0.2)
+    # every fifth row, so that there are no more than ten
+    assert predicted == [9]

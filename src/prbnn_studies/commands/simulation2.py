@@ -44,8 +44,9 @@ def demo(out: Path, seed: int) -> None:
     )
     known = fits[-1]
     console.print(
-        f"With knowledge, {known.acceptance:.0%} of drawn functions obeyed every rule; the others "
-        f"were rejected. Duals found (nats per unit): lower {known.duals[0]:.0f}, "
+        f"With knowledge, {known.raw_draws_violating:.0%} of drawn functions broke a rule and were moved "
+        f"to the nearest function that obeys. Of all, {known.acceptance:.0%} then obeyed every rule; the "
+        f"others were rejected. Duals found (nats per unit): lower {known.duals[0]:.0f}, "
         f"upper {known.duals[1]:.0f}, monotone {known.duals[2]:.0f}."
     )
     simulation.draw(curves, out, seed)
