@@ -21,6 +21,7 @@ from prbnn import (
     Combined,
     Compare,
     Concave,
+    Conjugate,
     Convex,
     CurvatureBetween,
     Decreasing,
@@ -47,6 +48,7 @@ from tests.marks import quick
 
 QUICK: dict[str, tuple[Engine, int]] = {
     "bbb": (BayesByBackprop(draws=3), 60),
+    "conjugate": (Conjugate(draws=3), 60),
     "dropout": (Dropout(draws=3), 60),
     "svgd": (SVGD(particles=5), 60),
     "ensemble": (Ensemble(members=3), 60),

@@ -17,6 +17,7 @@ from prbnn import (
     SGHMC,
     SVGD,
     BayesByBackprop,
+    Conjugate,
     Dropout,
     Ensemble,
     Laplace,
@@ -37,6 +38,7 @@ pytestmark = [
 # few steps of few members: the suite makes some 200 fits of an estimator
 SMALL: dict[str, tuple[Engine, int]] = {
     "bbb": (BayesByBackprop(learning_rate=0.02), 200),
+    "conjugate": (Conjugate(members=2, relevance=True), 200),
     "dropout": (Dropout(learning_rate=0.02), 200),
     "svgd": (SVGD(particles=10, learning_rate=0.05), 200),
     "ensemble": (Ensemble(members=5, learning_rate=0.02), 200),

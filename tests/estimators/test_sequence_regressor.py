@@ -483,7 +483,7 @@ def fits(engine: str, knowledge: Any = ()) -> PRBNNSequenceRegressor:
 
 
 def test_every_engine_is_here() -> None:
-    assert set(ENGINES) == {"bbb", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts"}
+    assert set(ENGINES) == {"bbb", "conjugate", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts"}
 
 
 @pytest.mark.parametrize(

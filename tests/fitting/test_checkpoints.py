@@ -23,7 +23,16 @@ from prbnn.fitting.result import Progress, Solution
 from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import tempering_chosen
 from prbnn.fitting.train import train
-from prbnn.inference import NUTS, SGHMC, SVGD, BayesByBackprop, Dropout, Ensemble, Laplace
+from prbnn.inference import (
+    NUTS,
+    SGHMC,
+    SVGD,
+    BayesByBackprop,
+    Conjugate,
+    Dropout,
+    Ensemble,
+    Laplace,
+)
 from prbnn.inference.engine import Engine
 from prbnn.model.likelihoods import Gaussian
 from prbnn.model.priors import Normal
@@ -34,6 +43,7 @@ pytestmark = pytest.mark.light
 ENGINES: dict[str, Engine] = {
     "bbb": BayesByBackprop(draws=2),
     "members": BayesByBackprop(draws=1, members=2, clip=2.0),
+    "conjugate": Conjugate(members=2, relevance=True),
     "dropout": Dropout(),
     "svgd": SVGD(particles=4),
     "ensemble": Ensemble(members=2),

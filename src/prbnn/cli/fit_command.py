@@ -21,6 +21,7 @@ from prbnn.errors import (
     KnowledgeError,
     nearest,
 )
+from prbnn.estimators.automatic import AUTO
 from prbnn.fitting.checkpoints import EVERY
 from prbnn.fitting.interruption import graceful
 from prbnn.inference import ENGINES
@@ -64,9 +65,9 @@ def plan_of(
         raise typer.BadParameter(
             f"--noise is learned, 'by input' or a number above 0; got {noise!r}"
         )
-    if options["engine"] not in ENGINES:
+    if options["engine"] not in (AUTO, *ENGINES):
         raise typer.BadParameter(
-            f"no engine {options['engine']!r}{nearest(options['engine'], tuple(ENGINES))}"
+            f"no engine {options['engine']!r}{nearest(options['engine'], (AUTO, *ENGINES))}"
         )
     truncated = options.get("truncated")
     if truncated is not None and not _is_window(truncated):

@@ -110,8 +110,12 @@ def fit(
     ] = None,
     hidden: Annotated[str, typer.Option(help="Sizes of hidden layers, such as 64,32.")] = "",
     engine: Annotated[
-        str, typer.Option(help="bbb, dropout, svgd, ensemble, laplace, sghmc or nuts.")
-    ] = "bbb",
+        str,
+        typer.Option(
+            help="bbb, conjugate, dropout, svgd, ensemble, laplace, sghmc, nuts, or auto: conjugate for "
+            "up to 512 rows with normal noise, else bbb."
+        ),
+    ] = "auto",
     noise: Annotated[
         str,
         typer.Option(help="learned, 'by input', or a standard deviation in the target's units."),

@@ -21,6 +21,7 @@ from prbnn.data.layout import Layout
 from prbnn.data.scaling import ScalingKind
 from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleError, ModelFileError
 from prbnn.estimators.arguments import check_feature_names, seed_of
+from prbnn.estimators.automatic import AUTO, MIXED, NETWORK, automatic
 from prbnn.estimators.nested import NestedParameters
 from prbnn.estimators.storing import stored_draws
 from prbnn.fitting.checkpoints import Checkpoints
@@ -32,11 +33,10 @@ from prbnn.fitting.result import Solution
 from prbnn.fitting.task import Task
 from prbnn.fitting.tempering import tempering_chosen
 from prbnn.fitting.train import train
-from prbnn.inference.bbb import BayesByBackprop
 from prbnn.inference.engine import Engine
 from prbnn.model.counts_and_classes import Bernoulli, Categorical
 from prbnn.model.likelihoods import Gaussian, Likelihood
-from prbnn.model.networks import MLP, Network
+from prbnn.model.networks import Network
 from prbnn.model.priors import LayerNormal, Prior
 from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
@@ -44,12 +44,8 @@ from prbnn.saving.writing import bytes_of
 from prbnn.system.disk import write_whole
 from prbnn.system.environment import environment
 
-# what fits tables of many kinds best, measured on public ones: a smooth network, since slopes of a relu
-# network jump and no set of points is dense for them; a prior under which outputs keep their scale at any
-# width; and posteriors from several starts, mixed
-NETWORK = MLP((100,), "gelu")
+# a prior under which outputs keep their scale at any width
 PRIOR = LayerNormal()
-MIXED = BayesByBackprop(draws=2, members=4)
 
 # raw draws, by which rules are judged, where each of them costs much and fewer are stored
 FEW_DRAWS = 200
@@ -66,7 +62,7 @@ class Estimator(NestedParameters):
         network: Network | Callable | None = None,
         knowledge: Sequence[Rule] = (),
         *,
-        inference: str | Engine | None = "bbb",
+        inference: str | Engine | None = "auto",
         prior: Prior | None = None,
         tempering: float | Literal["auto"] = "auto",
         scaling: ScalingKind = "standard",
@@ -146,7 +142,9 @@ class Estimator(NestedParameters):
         check_count(
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
         )
-        settings = self._settings(likelihood, seed)
+        settings = self._settings(
+            likelihood, seed, rows=np.shape(targets)[0], exact=censored is None and layout is None
+        )
         task = prepare(
             settings.network,
             X,
@@ -240,12 +238,20 @@ class Estimator(NestedParameters):
                 )
         return self._audit
 
-    def _settings(self, likelihood: Likelihood, seed: int) -> Settings:
-        """A copy of the parameters, since a user may set others after the fit."""
+    def _settings(self, likelihood: Likelihood, seed: int, *, rows: int, exact: bool) -> Settings:
+        """A copy of the parameters, since a user may set others after the fit, and what they stand for.
+
+        ``rows`` and ``exact`` are those of `automatic`.
+        """
         given = self.get_params(deep=False)
         if isinstance(self.knowledge, list):
             given["knowledge"] = list(self.knowledge)
         network, inference, prior = map(self._used, ("network", "inference", "prior"))
+        if isinstance(self.inference, str) and self.inference == AUTO:
+            rules = () if self.knowledge is None else self.knowledge
+            inference = automatic(
+                network, likelihood, rules, rows=rows, exact=exact, enforce=self.enforce
+            )
         return Settings(given, network, inference, likelihood, prior, seed)
 
     def _store(self, solution: Solution, kept: Checkpoints) -> None:

@@ -53,8 +53,9 @@ class NestedParameters(BaseEstimator):
         found: Any = usual.get(name) if given is None else given
         if name != "inference":
             return found
-        # by its name, the usual engine has the options that are usual here
-        return engine_of(usual[name] if found == usual[name].name else found)
+        # by its name, the usual engine has the options that are usual here; "auto" may be this one
+        by_name = isinstance(found, str) and found in ("auto", usual[name].name)
+        return engine_of(usual[name] if by_name else found)
 
 
 def options_of(value: Any) -> dict[str, Any]:

@@ -20,13 +20,16 @@ PARAMETERS = {
     'MLP((100,), "gelu"), if None',
     "knowledge": "list of rules, in the units and column names of the data",
     "inference": ", ".join(f'"{name}"' for name in ENGINES) + ", or an engine with its options; "
-    '"bbb" is BayesByBackprop(draws=2, members=4): four posteriors trained side by side from different '
-    "starts, and mixed; BayesByBackprop() is one",
+    '"auto" is Conjugate(draws=1, members=4, relevance=True) for up to 512 rows of numbers with normal '
+    "noise, the same in all rows, where no row is censored and hard rules can be kept by projection, and "
+    '"bbb" for all else; "bbb" is BayesByBackprop(draws=2, members=4): four posteriors trained side by '
+    "side from different starts, and mixed; BayesByBackprop() is one",
     "noise": '"learned", "by input", or a standard deviation in the units of the target',
     "likelihood": "distribution of the observations around the prediction, such as `StudentT()` for "
     "data with outliers or `Poisson()` for counts; Gaussian(noise) if None",
     "prior": "prior over weights; LayerNormal() if None",
-    "tempering": 'weight of the KL term; "auto" chooses it by the log density of held-out rows',
+    "tempering": 'weight of the KL term; "auto" chooses it by the log density of held-out rows, or is 1 '
+    "for samplers and `Conjugate`, which need none",
     "scaling": '"standard", "minmax" or "none"',
     "steps": "number of training steps; the default of the engine if None",
     "batch_size": "rows per step; None uses all rows, or 1/64 of more than 2,048 (256 to 1,024)",

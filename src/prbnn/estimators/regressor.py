@@ -51,7 +51,7 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         network: Network | Callable | None = None,
         knowledge: Sequence[Rule] = (),
         *,
-        inference: str | Engine = "bbb",
+        inference: str | Engine = "auto",
         noise: float | Literal["learned", "by input"] = "learned",
         likelihood: Likelihood | None = None,
         prior: Prior | None = None,

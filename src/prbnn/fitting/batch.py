@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from prbnn.enforcement.pressure import Enforcement
 from prbnn.fitting.fitted import RAW_DRAWS, Trained, solution_of
-from prbnn.fitting.loop import Carry, ChunkInfo, Schedule, advance, finish, start
+from prbnn.fitting.loop import Carry, ChunkInfo, Schedule, advance, all_rows, finish, start
 from prbnn.fitting.padding import Data
 from prbnn.fitting.reached import Budget, Looks
 from prbnn.fitting.result import Solution
@@ -269,7 +269,14 @@ def _padded_alike(tasks: Sequence[Task]) -> list[Task]:
         data = data._replace(upper=data.y) if cut and data.upper is None else data
         return data.padded(most)
 
-    return [task._replace(data=padded(task.data)) for task in tasks]
+    def alike(task: Task) -> Task:
+        data = padded(task.data)
+        if task.problem.rows is None:
+            return task._replace(data=data)
+        problem = eqx.tree_at(lambda part: part.rows, task.problem, all_rows(data))
+        return task._replace(data=data, problem=problem)
+
+    return [alike(task) for task in tasks]
 
 
 def _stacked(parts: Sequence[Any]) -> Any:

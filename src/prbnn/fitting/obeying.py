@@ -49,7 +49,8 @@ def obeying(
     if not (rules and len(raw) and isinstance(fitted, FittedTask) and projects(solution)):
         return Obeying(*raw.condition(rules, checked=checked))
     task = fitted.task
-    precision = task.tempering / np.asarray(task.problem.prior_sd, float) ** 2
+    precision = task.engine.prior_precision(task.problem, fitted.carry.engine)
+    precision = np.asarray(precision, float)
     # a fit without data has rows that only say where rules are
     weight = task.weight if np.any(np.asarray(task.data.weight)) else 0 * task.weight
     project = projection.project if raw.columns.layout is None else readout.project

@@ -16,12 +16,13 @@ from prbnn.enforcement.pressure import enforcement_of
 from prbnn.enforcement.strength_table import PROBABILITY
 from prbnn.errors import KnowledgeError, is_number
 from prbnn.fitting.building import build_model
-from prbnn.fitting.loop import worst_points
+from prbnn.fitting.loop import all_rows, worst_points
 from prbnn.fitting.padding import Data, number, pad
 from prbnn.fitting.task import Task
 from prbnn.fitting.training_table import TrainingTable, read_table
 from prbnn.inference import ENGINES
 from prbnn.inference.bbb import BayesByBackprop
+from prbnn.inference.conjugate import Conjugate
 from prbnn.inference.engine import Engine
 from prbnn.inference.problem import Problem
 from prbnn.model.construction.builder import builds_limits
@@ -124,8 +125,16 @@ def prepare(
         check_observations(likelihood, named_rows.outputs, named_rows.targets, named_rows.intervals)
     known = named(knowledge)
     engine = engine_of(inference)
+    objection = engine.objection(network, likelihood, exact=table.cut is None)
+    if objection:
+        raise ValueError(f"inference={engine.name!r}: {objection}; or use inference='bbb'")
     scale = table.scaling(scaling, targets=likelihood.scales_targets)
     way = _way(enforce, known, network, engine, likelihood, table.columns)
+    if way == "construction" and not engine.builds:
+        raise ValueError(
+            f"inference={engine.name!r} cannot fit a network that rules are built into; use "
+            "enforce='projection', or inference='bbb'"
+        )
     model = build_model(
         network,
         known,
@@ -152,6 +161,7 @@ def prepare(
             points = max(LEAST_POINTS, points // LED_FEWER)
             every = LED_EVERY
     bound, width = _bind(rules, table.columns, scale, engine, points)
+    data = _padded(table, scale, table.row_weight * table.observed)
     problem = Problem(
         network=model.network,
         fresh=model.fresh,
@@ -167,6 +177,7 @@ def prepare(
         searched=SEARCHED_LED if projects else SEARCHED,
         window=network_window(likelihood, scale),
         every=every,
+        rows=all_rows(data) if engine.uses_rows else None,
     )
     enforcement = enforcement_of(
         rules,
@@ -176,16 +187,15 @@ def prepare(
         tempering,
         engine.block,
         chains=getattr(engine, "chains", 0),
-        members=engine.members if isinstance(engine, BayesByBackprop) else 1,
+        members=engine.members if isinstance(engine, BayesByBackprop | Conjugate) else 1,
         gradual=layout is not None,
         searched=worst_points(engine, problem) > 0,
     )
-    weights = table.row_weight * table.observed
     return Task(
         engine=engine,
         problem=problem,
         enforcement=enforcement,
-        data=_padded(table, scale, weights),
+        data=data,
         rules=rules,
         knowledge=known,
         units=_f_units(rules, bound.units),
@@ -210,7 +220,7 @@ def _way(
     Draws are moved where the network is smooth and has a linear last layer, and the engine draws from a
     distribution over weights: the slopes of a relu network jump, so that no set of points is dense, and a
     sampler's draws are conditioned exactly. Such a network is built to obey limits, at no cost, where
-    these are all its hard rules. All else is kept by pressure.
+    these are all its hard rules and the engine can fit it. All else is kept by pressure.
     """
     hard = [rule for rule in rules if rule.strength.kind == Kind.HARD]
     if enforce != "auto":
@@ -218,7 +228,8 @@ def _way(
     smooth = isinstance(network, MLP) and network.activation != "relu" and len(network.hidden) > 0
     if not (hard and smooth and engine.endless and columns.layout is None):
         return "pressure"
-    return "construction" if builds_limits(network, rules, columns, likelihood) else "projection"
+    builds = engine.builds and builds_limits(network, rules, columns, likelihood)
+    return "construction" if builds else "projection"
 
 
 def _led(rules: Sequence[Rule], columns: Columns, scaling: Scaling) -> list[Rule]:

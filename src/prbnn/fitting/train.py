@@ -29,6 +29,9 @@ MANY_ROWS = 2048
 PARTS = 64
 LEAST_BATCH, MOST_BATCH = 256, 1024
 
+# a fit with rules settles early only after this many times the steps before its duals move
+WARMUPS = 3
+
 # the part of a checkpoint
 PART = "training"
 
@@ -206,7 +209,9 @@ class _Watch:
                 return None
         if self.progress is not None:
             self.progress(_progress(step, budget.steps, info.means, self.task))
-        searching = self.may_settle and step < budget.steps - budget.settle
+        # duals that have hardly begun to move rest too
+        early = bool(self.task.rules) and step < WARMUPS * budget.warmup
+        searching = self.may_settle and not early and step < budget.steps - budget.settle
         if searching and plateau(record_of(looks), self.task):
             self.may_settle = False
             settle = max(self.task.engine.chunk, step // 3)

@@ -172,7 +172,9 @@ class BayesByBackprop(Engine):
         return jnp.mean(each(mean, log_sd, problem.prior_mean, problem.prior_sd))
 
 
-def gaussian_kl(mean: Array, log_sd: Array, prior_mean: Array, prior_sd: Array) -> Array:
+def gaussian_kl(
+    mean: Array, log_sd: Array, prior_mean: Array | float, prior_sd: Array | float
+) -> Array:
     """KL(N(mean, sd^2) || N(prior_mean, prior_sd^2)), summed over weights."""
     ratio = (jnp.exp(2 * log_sd) + (mean - prior_mean) ** 2) / prior_sd**2
     return jnp.sum(jnp.log(prior_sd) - log_sd + 0.5 * (ratio - 1))

@@ -11,6 +11,7 @@ from prbnn.enforcement.fraction import REJECTION
 from prbnn.enforcement.measure import Measured
 from prbnn.errors import is_number
 from prbnn.inference.problem import Batch, Problem
+from prbnn.model.likelihoods import Likelihood
 from prbnn.rules.strengths import Kind
 
 ALL_KINDS: tuple[Kind, ...] = (
@@ -83,7 +84,9 @@ class Engine(Protocol):
     - `rejection`: the fraction of its draws that may break a hard rule and be rejected
     - `full_batch`: whether it needs all rows at every step
     - `endless`: whether it can always draw more
-    - `races`: whether the tempering can be chosen by short runs of it
+    - `races`: whether the tempering can be chosen by short runs of it; without them, "auto" is 1
+    - `builds`: whether it can fit networks that rules are built into
+    - `uses_rows`: whether `Problem.rows` must hold the training rows, since draws depend on them
     - `honours`: the kinds of strength it can enforce; `instead` says what to use for the others
     """
 
@@ -95,6 +98,8 @@ class Engine(Protocol):
     full_batch: ClassVar[bool] = False
     endless: ClassVar[bool] = True
     races: ClassVar[bool] = True
+    builds: ClassVar[bool] = True
+    uses_rows: ClassVar[bool] = False
     honours: ClassVar[tuple[Kind, ...]] = ALL_KINDS
     instead: ClassVar[str] = ""
 
@@ -137,6 +142,17 @@ class Engine(Protocol):
     def draws_of(self, problem: Problem, key: Array, state: Any, count: int) -> Draws:
         """``count`` draws; all there are where the engine has fewer."""
         ...
+
+    def objection(self, network: Any, likelihood: Likelihood, *, exact: bool) -> str:
+        """Why the engine cannot fit this declared network or likelihood; empty where it can.
+
+        ``exact`` says whether every target is known exactly: none is censored.
+        """
+        return ""
+
+    def prior_precision(self, problem: Problem, state: Any) -> Float[Array, " weights"]:
+        """What the prior adds to the posterior's precision of each weight: that of the tempered prior."""
+        return problem.tempering / problem.prior_sd**2
 
     def hasty(self, factor: float, fastest: float) -> Engine:
         """A faster copy of itself for short runs, by `hasty_rate`; itself where these are not made."""

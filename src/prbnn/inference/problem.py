@@ -57,6 +57,7 @@ class Problem(eqx.Module):
     - `every`: one of so many steps evaluates the rules, with as many times their pressure
     - `searched`: how many of each pool are searched after a chunk of steps for their worst points
     - `window`: ends between which the targets were recorded, where the likelihood is truncated
+    - `rows`: all training rows, for engines whose draws depend on them
     """
 
     network: Any
@@ -73,6 +74,7 @@ class Problem(eqx.Module):
     searched: int = eqx.field(static=True)
     window: Float[Array, "2 outputs"] | None = None
     every: int = eqx.field(static=True, default=1)
+    rows: Batch | None = None
 
     @property
     def size(self) -> int:

@@ -37,24 +37,33 @@ def slopes_of(
     def fitted(vector: Array) -> Array:
         return problem.log_likelihood(vector, batch)
 
+    fit, slope = over_functions(jax.value_and_grad(fitted), (vectors,), problem.effort(batch)[0])
+    pull, measured = pull_of(problem, vectors, batch, pressure)
+    return Slopes(slope + pull, fit, measured)
+
+
+def pull_of(
+    problem: Problem,
+    vectors: Float[Array, "functions vector"],
+    batch: Batch,
+    pressure: Float[Array, " rules"],
+) -> tuple[Float[Array, "functions vector"], Measured]:
+    """The slope of sum of pressure * f alone, and what each function does to each rule."""
+
     def pressed(vector: Array) -> tuple[Array, Measured]:
         measured = problem.measure(vector, batch)
         return jnp.sum(problem.every * pressure * measured.f), measured
 
-    # rules have points of their own, often far fewer than there are rows
-    rows, points = problem.effort(batch)
-    fit, slope = over_functions(jax.value_and_grad(fitted), (vectors,), rows)
     if problem.knowledge is None:
-        return Slopes(slope, fit, jax.vmap(lambda vector: problem.measure(vector, batch))(vectors))
+        measured = jax.vmap(lambda vector: problem.measure(vector, batch))(vectors)
+        return jnp.zeros_like(vectors), measured
 
     def by_rules() -> tuple[Array, Measured]:
+        # rules have points of their own, often far fewer than there are rows
+        points = problem.effort(batch)[1]
         return over_functions(jax.grad(pressed, has_aux=True), (vectors,), points)
 
     if problem.every == 1:
-        pull, measured = by_rules()
-    else:
-        none = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(by_rules)
-        )
-        pull, measured = jax.lax.cond(batch.due, by_rules, lambda: none)
-    return Slopes(slope + pull, fit, measured)
+        return by_rules()
+    none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(by_rules))
+    return jax.lax.cond(batch.due, by_rules, lambda: none)

@@ -32,7 +32,7 @@ class RunPlan:
     missing: Missing = "error"
     classes: bool = False
     hidden: tuple[int, ...] | None = None
-    engine: str = "bbb"
+    engine: str = "auto"
     noise: str = "learned"
     steps: int | None = None
     draws: int = 500

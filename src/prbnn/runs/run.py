@@ -19,8 +19,9 @@ from prbnn.assessment import metrics
 from prbnn.data.censoring import Intervals
 from prbnn.data.encoding import Encoding
 from prbnn.errors import CollapseWarning, DataError, ModelFileError
+from prbnn.estimators.automatic import NETWORK
 from prbnn.estimators.classifier import PRBNNClassifier
-from prbnn.estimators.estimator import NETWORK, content_of
+from prbnn.estimators.estimator import content_of
 from prbnn.estimators.loading import restore
 from prbnn.estimators.regressor import PRBNNRegressor
 from prbnn.fitting.checkpoints import EVERY, Lasting
