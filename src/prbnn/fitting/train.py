@@ -209,8 +209,8 @@ class _Watch:
                 return None
         if self.progress is not None:
             self.progress(_progress(step, budget.steps, info.means, self.task))
-        # duals that have hardly begun to move rest too
-        early = bool(self.task.rules) and step < WARMUPS * budget.warmup
+        # duals that have hardly begun to move rest too; those of rules that only lead need not be exact
+        early = not np.all(self.task.led) and step < WARMUPS * budget.warmup
         searching = self.may_settle and not early and step < budget.steps - budget.settle
         if searching and plateau(record_of(looks), self.task):
             self.may_settle = False
