@@ -1,4 +1,4 @@
-"""Doubts about a fit: each has a name, likely causes in order and a remedy, and is raised where it is due."""
+"""Doubts about a fit: each has a name, likely causes and a remedy, and is raised where it is due."""
 
 from __future__ import annotations
 
