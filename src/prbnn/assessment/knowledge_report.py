@@ -274,11 +274,13 @@ class Gap(NamedTuple):
     - `value`: above 0 where it is not met
     - `error`: its standard error
     - `slack`: how large a gap may be
+    - `spread`: the standard deviation over draws
     """
 
     value: float
     error: float
     slack: float
+    spread: float = 0.0
 
     @property
     def met(self) -> bool:
@@ -311,8 +313,8 @@ def gap(rule: Rule, unit: float, raw: Check, place: int) -> Gap:
     if not np.all(np.isfinite(found)):
         # one draw with a score of NaN leaves the mean unknown, which counts as not met
         return Gap(np.inf, 0.0, slack)
-    error = float(np.std(found)) / max(1, len(found)) ** 0.5
-    return Gap(float(np.mean(found)) - allowed, error, slack)
+    spread = float(np.std(found))
+    return Gap(float(np.mean(found)) - allowed, spread / max(1, len(found)) ** 0.5, slack, spread)
 
 
 def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from prbnn.assessment.doubts import UNDECIDED
-from prbnn.assessment.knowledge_report import KnowledgeReport, gap, knowledge_report
+from prbnn.assessment.knowledge_report import Gap, KnowledgeReport, gap, knowledge_report
 from prbnn.fitting.checkpoints import Checkpoints, Place
 from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.obeying import obeying, projects
 from prbnn.fitting.outcome import Checked
 from prbnn.fitting.result import Proof, Result, Solution
+from prbnn.fitting.rule_evidence import DUAL_SLACK, NEGLIGIBLE
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.checks import check_points
 from prbnn.posterior.draws import Check, Posterior
@@ -224,10 +225,36 @@ def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
         return Result("budget spent", message, missed)
     named = [rule for rule in solution.rules if rule.label in solution.result.rules]
     fitted = solution.fitted
-    if not named or any(rule.strength.kind == Kind.HARD for rule in named):
+    if not named:
+        return _pressed_too_hard(solution, gaps)
+    if any(rule.strength.kind == Kind.HARD for rule in named):
         return None
     if not isinstance(fitted, FittedTask):
         return None
     just = tuple(rule.label for rule in named if gaps[rule.label].just)
     checked = Checked(tuple(rule.label for rule in named), just)
     return fitted.judged(solution.diagnostics, checked)
+
+
+def _pressed_too_hard(solution: Solution, gaps: dict[str, Gap]) -> Result | None:
+    """A result that names the rules whose duals press though the final draws more than meet them.
+
+    At the right dual a rule is just met, or the dual is 0. Of samplers the kept draws have shown it, and
+    members are too few to show it.
+    """
+    if solution.result.status != "converged" or not solution.fitted.endless:
+        return None
+    names = []
+    for name, found in gaps.items():
+        moved = solution.duals[name] * found.spread / solution.tempering
+        slack = max(found.slack, DUAL_SLACK * moved * found.spread)
+        if moved > NEGLIGIBLE and found.value < -slack - 3 * found.error:
+            names.append(name)
+    if not names:
+        return None
+    off = ", ".join(f"{-gaps[name].value:.2g} +- {gaps[name].error:.1g}" for name in names)
+    message = (
+        f"the dual of {' and '.join(map(repr, names))} has not settled where its rule is just met (when "
+        f"checked densely it is met by {off} more than asked); give more steps"
+    )
+    return Result("budget spent", message, tuple(names))
