@@ -7,9 +7,10 @@ of the steps at the full learning rate, before it falls:
 - **The gain ahead.** Their objective per row is averaged over quarters of them. The gains g1, from the
   second quarter to the third, and g2, from there to the last, give r = |g2 / g1|, at most 1, and as many
   steps again would change the objective by g2 (r + r^2 + r^3 + r^4) if gains go on falling by the same
-  factor. The objective of a good fit rises for very long, while weights that do not matter widen towards
-  their prior and predictions stay as they are; so what counts is the size of the change, and not whether
-  there is one.
+  factor. The same is done with quarters of the later half, and eight powers of r, and the smaller of the
+  two counts: duals that take hold midway disturb the first, and noise the second. The objective of a good
+  fit rises for very long, while weights that do not matter widen towards their prior and predictions stay
+  as they are; so what counts is the size of the change, and not whether there is one.
 - **The fall.** The objective after the learning rate has fallen is not below that of the last quarter: a
   fit that duals disturb while it settles has no time to recover.
 - **The reach.** A step of Adam moves a number by about the learning rate at most. Inputs, targets and
@@ -85,12 +86,27 @@ def drift(task: Task, record: Record, settle: int) -> Drift:
 def gain_ahead(objective: np.ndarray) -> float:
     """What as many steps again would add to an ``objective`` with one entry per chunk of steps.
 
-    The latest chunks are averaged in PARTS parts, or fewer where there are fewer chunks; without a third
-    part no gain is known to fall, and of one chunk nothing is known.
+    The smaller of what all chunks and the later half of them say, where there are enough for a half.
 
     >>> gain_ahead(np.array([0.0, 4.0, 6.0, 7.0]))
     0.9375
-    >>> gain_ahead(np.array([1.0, 1.0, 1.0, 1.0])), gain_ahead(np.array([1.0, 2.0]))
+    """
+    chunks = len(objective)
+    found = extrapolated(objective, chunks)
+    if chunks < 2 * PARTS:
+        return found
+    return min(found, extrapolated(objective[-(chunks // 2) :], chunks), key=abs)
+
+
+def extrapolated(objective: np.ndarray, chunks: int) -> float:
+    """What so many further ``chunks`` would add to an ``objective`` with one entry per chunk of steps.
+
+    The latest chunks are averaged in PARTS parts, or fewer where there are fewer chunks. Without a third
+    part no gain is known to fall, and of one chunk nothing is known.
+
+    >>> extrapolated(np.array([0.0, 4.0, 6.0, 7.0]), 2)
+    0.75
+    >>> extrapolated(np.array([1.0, 1.0, 1.0, 1.0]), 4), extrapolated(np.array([1.0, 2.0]), 2)
     (0.0, 2.0)
     """
     parts = min(PARTS, len(objective))
@@ -102,4 +118,4 @@ def gain_ahead(objective: np.ndarray) -> float:
     falling = 1.0
     if parts > 2 and gains[-2]:
         falling = min(1.0, abs(gains[-1] / gains[-2]))
-    return float(gains[-1] * sum(falling**power for power in range(1, parts + 1)))
+    return float(gains[-1] * sum(falling**power for power in range(1, round(chunks / size) + 1)))
