@@ -11,7 +11,7 @@ import pytest
 from prbnn import AtLeast
 from prbnn.assessment.knowledge_report import Gap
 from prbnn.estimators import storing
-from prbnn.fitting.outcome import Checked
+from prbnn.fitting.outcome import FinalCheck
 from prbnn.fitting.result import Result
 
 pytestmark = pytest.mark.light
@@ -25,7 +25,7 @@ class Trained(SimpleNamespace):
 
     endless = True
 
-    def judged(self, diagnostics: Any, checked: Checked) -> Result:
+    def judged(self, diagnostics: Any, checked: FinalCheck) -> Result:
         assert checked.met == ("high",)
         return CONVERGED if checked.just else UNSETTLED
 

@@ -14,7 +14,7 @@ from prbnn.assessment.knowledge_report import Gap, KnowledgeReport, gap, knowled
 from prbnn.fitting.checkpoints import Checkpoints, Place
 from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.obeying import obeying, projects
-from prbnn.fitting.outcome import Checked
+from prbnn.fitting.outcome import FinalCheck
 from prbnn.fitting.result import Proof, Result, Solution
 from prbnn.fitting.rule_evidence import DUAL_SLACK, NEGLIGIBLE
 from prbnn.model.construction.built import built_in
@@ -232,7 +232,7 @@ def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
     if not isinstance(fitted, FittedTask):
         return None
     just = tuple(rule.label for rule in named if gaps[rule.label].just)
-    checked = Checked(tuple(rule.label for rule in named), just)
+    checked = FinalCheck(tuple(rule.label for rule in named), just)
     return fitted.judged(solution.diagnostics, checked)
 
 

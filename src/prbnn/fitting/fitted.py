@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.fitting.loop import Carry, all_rows
-from prbnn.fitting.outcome import UNCHECKED, Checked, history_of, result_of, sampled_result
+from prbnn.fitting.outcome import UNCHECKED, FinalCheck, history_of, result_of, sampled_result
 from prbnn.fitting.padding import Data
 from prbnn.fitting.result import Result, Solution
 from prbnn.fitting.rule_evidence import Record
@@ -64,7 +64,7 @@ class FittedTask(NamedTuple):
         """How many steps the fit was given."""
         return self.trained.budget
 
-    def judged(self, diagnostics: Diagnostics | None, checked: Checked = UNCHECKED) -> Result:
+    def judged(self, diagnostics: Diagnostics | None, checked: FinalCheck = UNCHECKED) -> Result:
         """How the fit ended: by its record, ``diagnostics`` of its chains and what was ``checked``."""
         carry, record, status, _, settle, *_ = self.trained
         result = result_of(self.task, carry, record, status, settle, checked)

@@ -29,7 +29,7 @@ CONVERGED_CHANGE = 0.05
 LARGEST_RESIDUAL = 0.1
 
 
-class Checked(NamedTuple):
+class FinalCheck(NamedTuple):
     """Rules of which a dense check of the final draws has shown more than training did, by name.
 
     - `met`: what the strength asks of their average is met
@@ -40,7 +40,7 @@ class Checked(NamedTuple):
     just: tuple[str, ...] = ()
 
 
-UNCHECKED = Checked()
+UNCHECKED = FinalCheck()
 
 
 def plateau(record: Record, task: Task) -> bool:
@@ -79,7 +79,12 @@ def _elbo(record: Record) -> np.ndarray:
 
 
 def result_of(
-    task: Task, carry: Carry, record: Record, status: str, settle: int, checked: Checked = UNCHECKED
+    task: Task,
+    carry: Carry,
+    record: Record,
+    status: str,
+    settle: int,
+    checked: FinalCheck = UNCHECKED,
 ) -> Result:
     """What to tell a user; ``status`` is what stopped the loop.
 
@@ -118,7 +123,7 @@ def result_of(
     return Result("converged") if task.engine.block > 1 else _rested(task, record, settle)
 
 
-def _unmet(task: Task, carry: Carry, record: Record, checked: Checked) -> Result | None:
+def _unmet(task: Task, carry: Carry, record: Record, checked: FinalCheck) -> Result | None:
     """The first of: rules that are not met, means that are not known, duals that have not settled."""
     found = shown(task, carry, record)
     late = rule_evidence.missed(task, found) & ~_masked(task, checked.met)
