@@ -14,7 +14,7 @@ from prbnn.fitting.loop import Carry
 from prbnn.fitting.result import History, Result
 from prbnn.fitting.rule_evidence import Record, last_eighth, shown
 from prbnn.fitting.task import Task
-from prbnn.posterior.diagnostics import EFFECTIVE_PER_CHAIN, Diagnostics
+from prbnn.posterior.diagnostics import FEWEST_EFFECTIVE, Diagnostics
 from prbnn.rules.conflicts.finding import Conflict, conflicts
 from prbnn.rules.strengths import Hard
 
@@ -255,8 +255,8 @@ def sampled_result(diagnostics: Diagnostics, keep: int) -> Result:
     if diagnostics.few:
         return Result(
             "budget spent",
-            f"the draws are worth fewer than {EFFECTIVE_PER_CHAIN} independent ones per chain "
-            f"({diagnostics}). Likely causes, in order: too few steps, steps too small; give more steps",
+            f"the draws are worth fewer than {FEWEST_EFFECTIVE} independent ones ({diagnostics}). Likely "
+            "causes, in order: too few steps, too few draws kept, steps too small; give more steps",
         )
     if diagnostics.kept is not None and diagnostics.kept < keep:
         return Result(

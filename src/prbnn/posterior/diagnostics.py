@@ -16,9 +16,9 @@ from prbnn.posterior.draws import Posterior
 MOST_ROWS = 50
 # above this, chains have not mixed
 LARGEST_R_HAT = 1.05
-# with fewer independent draws per chain, their spread is hardly known (Gelman et al., *Bayesian data
-# analysis*, 2013, section 11.5)
-EFFECTIVE_PER_CHAIN = 10
+# with fewer independent draws, 10 for each of four chains, the spread of the posterior and R-hat itself are
+# hardly known (Gelman et al., *Bayesian data analysis*, 2013, section 11.5)
+FEWEST_EFFECTIVE = 40
 # with fewer draws per chain, R-hat and effective draws are not computed
 FEWEST_DRAWS = 4
 
@@ -56,7 +56,7 @@ class Diagnostics:
         >>> Diagnostics(4, 1.01, 12.0, 0, 0.8).few
         True
         """
-        return self.effective_draws < EFFECTIVE_PER_CHAIN * self.chains
+        return self.effective_draws < FEWEST_EFFECTIVE
 
     def __str__(self) -> str:
         each = "" if self.kept is None else f" of {self.kept} draws"
