@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 from tests.marks import quick
 
-from prbnn import MLP, BayesByBackprop, Dropout, Ensemble, Laplace, fit
+from prbnn import MLP, BayesByBackprop, Dropout, Ensemble, Laplace, PRBNNRegressor, fit
 from prbnn.fitting.at_rest import LARGEST_GAIN, LEAST_REACH, Drift, drift, extrapolated, gain_ahead
 from prbnn.fitting.result import Solution
 from prbnn.inference.engine import Engine
+from prbnn_studies import simulation2
 
 # (objective per row after every 250 steps, learning rate), as measured by four members at tempering 0.2
 # unless said otherwise; predictions stay as they are over three times as many steps
@@ -206,3 +209,40 @@ def test_how_a_fit_ended_is_said(name: str) -> None:
     assert result.status == ("budget spent" if why else "converged")
     assert why in result.message
     assert ("Likely causes, in order" in result.message) == bool(why)
+
+
+def readme() -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    x = np.column_stack([generator.uniform(1, 60, 80), generator.uniform(120, 220, 80)])
+    y = 12 * np.log1p(x[:, 0]) - 0.1 * (x[:, 1] - 120) + generator.normal(0, 3, 80)
+    return x, y
+
+
+def diabetes() -> tuple[np.ndarray, np.ndarray]:
+    x, y = load_diabetes(return_X_y=True)
+    few = np.random.default_rng(1).permutation(len(y))[:60]
+    return x[few], y[few]
+
+
+TABLES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
+    "README": readme,
+    "diabetes": diabetes,
+    "simulation 2": simulation2.data,
+    "sine, 20 rows": lambda: sine(20),
+}
+MIXED = {"draws": 2, "members": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", TABLES)
+def test_default_fits_converge_and_shorter_or_slower_ones_do_not(name: str) -> None:
+    rows = TABLES[name]()
+    ends = []
+    for steps, rate in ((None, 0.003), (2000, 0.003), (None, 1e-5)):
+        engine = BayesByBackprop(learning_rate=rate, **MIXED)
+        model = PRBNNRegressor(
+            inference=engine, tempering=0.2, steps=steps, draws=50, random_state=0
+        )
+        ends.append(model.fit(*rows).result_.status)
+    assert ends == ["converged", "budget spent", "budget spent"]

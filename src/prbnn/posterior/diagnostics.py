@@ -16,7 +16,7 @@ from prbnn.posterior.draws import Posterior
 MOST_ROWS = 50
 # above this, chains have not mixed
 LARGEST_R_HAT = 1.05
-# with fewer independent draws, 10 for each of four chains, the spread of the posterior and R-hat itself are
+# with fewer independent draws, 10 for each of four chains, the posterior's spread and R-hat itself are
 # hardly known (Gelman et al., *Bayesian data analysis*, 2013, section 11.5)
 FEWEST_EFFECTIVE = 40
 # with fewer draws per chain, R-hat and effective draws are not computed
