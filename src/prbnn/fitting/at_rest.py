@@ -19,7 +19,7 @@ of the steps at the full learning rate, before it falls:
 
 Measured in nats per row on tables of 10 to 100 rows with 1 to 10 inputs: of 13 fits of the default length
 by five engines the gain ahead is 0.10 at most, and 0.14 of one with a rule whose dual overshoots. Of six
-fits of 2,000 steps it is 0.32 or more where the objective of 6,000 or more steps is higher by 0.2 or more,
+fits of 2,000 steps it is 0.32 or more where the objective of 6,000 steps or more is higher by over 0.2,
 and 0.14 in the one where it is higher by 0.06 and predictions are the same. Of six fits with a learning
 rate of 1e-5 it is 0.19 or more, and all reach 0.05.
 
