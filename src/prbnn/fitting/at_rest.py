@@ -73,16 +73,24 @@ class Drift(NamedTuple):
 def drift(task: Task, record: Record, settle: int) -> Drift:
     """The drift of a fit whose learning rate fell in its last ``settle`` steps."""
     steps = record[-1][0] if record else 0
-    full = [float(means.elbo) / task.rows for step, means in record if step <= steps - settle]
-    last = full[-max(1, len(full) // PARTS) :]
-    end = [float(means.elbo) / task.rows for _, means in last_eighth(record)]
+    full = objective(task, record)[[step <= steps - settle for step, _ in record]]
+    last, end = full[-max(1, len(full) // PARTS) :], objective(task, last_eighth(record))
     rate = getattr(task.engine, "learning_rate", math.inf)
     return Drift(
-        ahead=gain_ahead(np.array(full)),
-        fallen=float(np.mean(last) - np.mean(end)) if full else math.nan,
+        ahead=gain_ahead(full),
+        fallen=float(np.mean(last) - np.mean(end)) if len(full) else math.nan,
         # the rate falls along a cosine, to half of it on average
         reach=rate * (steps - settle / 2),
     )
+
+
+def objective(task: Task, record: Record) -> np.ndarray:
+    """Log likelihood minus tempering * cost, per row, after each chunk of steps.
+
+    Of particles and samplers `History.elbo` is a log density, which is larger by 1 / tempering.
+    """
+    found = [float(means.log_likelihood - task.tempering * means.cost) for _, means in record]
+    return np.array(found) / task.rows
 
 
 def gain_ahead(objective: np.ndarray) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from prbnn.enforcement.stall import patience
 from prbnn.fitting import rule_evidence
-from prbnn.fitting.at_rest import LARGEST_GAIN, LEAST_REACH, drift
+from prbnn.fitting.at_rest import LARGEST_GAIN, LEAST_REACH, drift, objective
 from prbnn.fitting.loop import Carry
 from prbnn.fitting.result import History, Result
 from prbnn.fitting.rule_evidence import Record, last_eighth, shown
@@ -198,13 +198,13 @@ def _objective_rests(task: Task, record: Record) -> bool:
     The noise is that of a chunk beside its neighbours, which a trend leaves small.
     """
     count = len(last_eighth(record))
-    elbo = _elbo(record)
-    late, later = elbo[-2 * count : -count], elbo[-count:]
+    found = objective(task, record)
+    late, later = found[-2 * count : -count], found[-count:]
     if not len(late):
         return False
     beside = np.concatenate([np.diff(late), np.diff(later)])
     noise = np.sqrt(np.mean(beside**2) / count) if len(beside) else 0.0
-    return bool(abs(later.mean() - late.mean()) <= CONVERGED_CHANGE * task.rows + 2 * noise)
+    return bool(abs(later.mean() - late.mean()) <= CONVERGED_CHANGE + 2 * noise)
 
 
 def contradictions(task: Task) -> list[Conflict]:
