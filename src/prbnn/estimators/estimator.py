@@ -338,6 +338,7 @@ class Estimator(NestedParameters):
         """Warn, at the line that called ``fit``, of what the result says against the fit."""
         if self.result_.status != "converged":
             warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+            return
         for message in self.result_.warnings:
             warnings.warn(message, CollapseWarning, stacklevel=3)
 

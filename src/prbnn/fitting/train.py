@@ -174,6 +174,7 @@ def train(
         record=record_of(reached.looks),
         status=watch.status or ended,
         budget=steps,
+        settle=reached.budget.settle,
         seconds_compile=reached.seconds_compile,
         seconds_run=reached.seconds_run,
     )
