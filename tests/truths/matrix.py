@@ -72,7 +72,7 @@ def lifted(
 ) -> Callable[[float], Answer]:
     """(slope, intercept) and duals where the means of ``rows`` times these are at ``bounds``.
 
-    The lift of the mean is Sigma A' (A Sigma A')^-1 (b - A mu), with Sigma that of the posterior. The best
+    The mean moves by Sigma A' (A Sigma A')^-1 (b - A mu), where Sigma is the posterior's. The best
     independent ``normal`` has the same mean and duals, and other standard deviations.
     """
 

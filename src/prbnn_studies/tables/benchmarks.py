@@ -167,19 +167,22 @@ def calibration(model: str) -> Callable[[dict], Grid]:
     """Per engine: whether ranks are uniform, and which per cent of truths lie in central intervals."""
 
     def table(results: dict) -> Grid:
-        found = results[model]
-        quantities = next(iter(found.values()))["quantities"]
+        engines = results[model]
+        quantities = next(iter(engines.values()))["quantities"]
         rows = [
             (
                 engine,
                 str(row["simulations"]),
                 f"{row['p']:.2g}" if row["p"] >= 1e-4 else "< 1e-4",
                 *(
-                    " / ".join(f"{100 * part:.0f} ± {100 * off:.0f}" for part, off in each.values())
-                    for each in (row["quantities"][name]["inside"] for name in quantities)
+                    " / ".join(
+                        f"{100 * found['fraction']:.0f} ± {100 * found['error']:.0f}"
+                        for found in row["quantities"][name]["inside"].values()
+                    )
+                    for name in quantities
                 ),
             )
-            for engine, row in found.items()
+            for engine, row in engines.items()
         ]
         headings = ("engine", "simulations", "p of uniform ranks", *quantities)
         return Grid(headings, rows, f"{model}: per cent of truths in central 50 % / 90 % intervals")
