@@ -86,14 +86,11 @@ def picture(results, path):
             axes.axhspan(
                 (expected - wobble) / expected, (expected + wobble) / expected, color="0.87"
             )
-            axes.bar(
-                np.arange(BINS),
-                np.array(row["counts"]) / expected,
-                width=1.0,
-                color="#c62828" if wrong else "#00796b",
-                alpha=0.85,
+            heights, edges = np.array(row["counts"]) / expected, np.arange(BINS + 1)
+            axes.stairs(
+                heights, edges, fill=True, color="#c62828" if wrong else "#00796b", alpha=0.85
             )
-            axes.set(xticks=[], yticks=[], ylim=(0, 4), xlim=(-0.5, BINS - 0.5))
+            axes.set(xticks=[], yticks=[], ylim=(0, 4), xlim=(0, BINS))
             axes.spines[["top", "right", "left"]].set_visible(False)
             if axes in panels[0]:
                 axes.set_title(f"{model}\n{quantity}")
