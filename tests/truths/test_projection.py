@@ -53,9 +53,13 @@ SOUND: dict[str, tuple[Engine, int, int | None, float]] = {
 
 
 def within_error(
-    solution: Solution, raw: np.ndarray, after: np.ndarray, answer: float, also: float
+    solution: Solution, raw: np.ndarray, after: np.ndarray, answer: float, also: float = 0.0
 ):
-    """The mean of draws that were moved, with as many independent ones as there are raw ones."""
+    """The mean of draws that were moved, with as many independent ones as there are raw ones.
+
+    A mean of particles is closer than that: within ``also`` of the raw standard deviation. A fraction of
+    them is not, since it counts those on one side of a limit.
+    """
     if also:
         assert abs(after.mean() - answer) < also * raw.std()
         return
@@ -88,7 +92,7 @@ class TestNormalByEngine:
         before, after = solution.posterior.draws[:, 0], found.posterior.draws[:, 0]
         within_error(solution, before, after, 0.197797, also)
         at_bound = (np.abs(after) <= 1e-3).astype(float)
-        within_error(solution, before, at_bound, 0.691462, also)
+        within_error(solution, before, at_bound, 0.691462)
         assert after.std() == pytest.approx(0.412936, rel=0.06)
 
     @pytest.mark.slow
@@ -205,7 +209,7 @@ class TestLine:
         within_error(solution, raw.draws[:, 0], slope, -0.392166, also)
         within_error(solution, raw.draws[:, 1], intercept, 0.785079, also)
         broken = found.broken[:, 0].astype(float)
-        within_error(solution, raw.draws[:, 0], broken, 0.509506, also)
+        within_error(solution, raw.draws[:, 0], broken, 0.509506)
         assert slope.std() == pytest.approx(0.085998, rel=0.08)
 
     @pytest.mark.slow
