@@ -125,7 +125,18 @@ def test_a_certificate_that_is_undecided_is_named_and_so_it_is_on_the_report(
 
 
 def test_doubts_about_a_fit_are_printed_and_recorded(here: Path) -> None:
-    words = ("--target", "power", "--hidden", "8", "--draws", "50", "--steps", "10")
+    words = (
+        "--target",
+        "power",
+        "--hidden",
+        "8",
+        "--draws",
+        "50",
+        "--steps",
+        "10",
+        "--engine",
+        "bbb",
+    )
     told = command("fit", "plant.csv", *words, "--out", "short", "--json", "short.json")
     assert "budget spent: the fit cannot have left its start" in told
     assert "Warning, the model: the learned noise is still at its start: " in told
@@ -241,7 +252,8 @@ def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPa
 def test_a_plain_network_that_was_interrupted_is_left_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stops = iter([False] * 4 + [True] * 99)
+    # the model's 800 steps are looked at after each 50
+    stops = iter([False] * 16 + [True] * 99)
     monkeypatch.setattr("prbnn.fitting.train.asked", lambda: next(stops))
     told = fitted("--knowledge", "rules.yaml", "--out", "half")
     assert "the plain network was interrupted" in told

@@ -235,7 +235,12 @@ def test_the_page_names_the_seed_that_was_drawn_and_the_versions_of_the_fit() ->
 def test_limits_that_auto_built_into_the_usual_network_are_said_to_be() -> None:
     x = np.linspace(0, 1, 30)[:, None]
     model = PRBNNRegressor(
-        knowledge=[AtLeast(0)], tempering=0.2, steps=20, draws=10, random_state=0
+        knowledge=[AtLeast(0)],
+        inference="bbb",
+        tempering=0.2,
+        steps=20,
+        draws=10,
+        random_state=0,
     )
     subject = Subject(model.fit(x, x[:, 0]), None, x, x[:, 0], np.zeros(30, bool), "A line")
     made = made_table(subject)

@@ -143,7 +143,10 @@ class Estimator(NestedParameters):
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
         )
         settings = self._settings(
-            likelihood, seed, rows=np.shape(targets)[0], exact=censored is None and layout is None
+            likelihood,
+            seed,
+            rows=np.asarray(targets).shape[0],
+            exact=censored is None and layout is None,
         )
         task = prepare(
             settings.network,

@@ -101,8 +101,6 @@ class FittedTask(NamedTuple):
         NaN for engines that have no density of their posterior.
         """
         engine, problem = self.task.engine, self.task.problem
-        if not isinstance(engine, BayesByBackprop):
-            return float("nan")
         draws = jnp.asarray(posterior.draws), jnp.asarray(posterior.likelihood_parameters)
         return float(_evidence(engine, problem, self.carry.engine, Draws(*draws), self.task.data))
 
@@ -168,10 +166,5 @@ def _draw(engine: Engine, problem: Problem, key: Array, state: Any, count: int) 
 
 
 @eqx.filter_jit
-def _evidence(
-    engine: BayesByBackprop, problem: Problem, state: Any, draws: Draws, data: Data
-) -> Array:
-    batch = all_rows(data)
-    vectors = jnp.concatenate(draws, axis=1)
-    fits = jax.lax.map(lambda v: problem.log_likelihood(v, batch), vectors, batch_size=64)
-    return jnp.mean(fits) - engine.kl(problem, state)
+def _evidence(engine: Engine, problem: Problem, state: Any, draws: Draws, data: Data) -> Array:
+    return engine.elbo(problem, state, draws, all_rows(data))
