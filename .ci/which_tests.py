@@ -1,7 +1,7 @@
-"""A pytest plugin for coverage: which test ran each line, and how long each test took.
+"""A pytest plugin for coverage: which tests ran each line, and how long each test took.
 
-``PYTHONPATH=.ci coverage run -m pytest -p which_tests`` gives every line the names of its tests as
-contexts, and adds a line of JSON per test to the file that ``TEST_TIMES`` names, if there is one.
+``make coverage`` runs it. Every line has the names of its tests as contexts, and the file that
+``TEST_TIMES`` names gets a line of JSON per test: its name, processor time and whether it passed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,14 @@ from pathlib import Path
 import coverage
 import pytest
 
+FAILED: set[str] = set()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember tests that failed, or that a fixture of theirs did."""
+    if not report.passed:
+        FAILED.add(report.nodeid)
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item):
@@ -23,10 +31,11 @@ def pytest_runtest_protocol(item: pytest.Item):
         measuring.switch_context(item.nodeid)
     began = time.process_time()
     outcome = yield
-    if "TEST_TIMES" in os.environ:
-        took = {"test": item.nodeid, "seconds": round(time.process_time() - began, 4)}
-        with Path(os.environ["TEST_TIMES"]).open("a") as file:
-            file.write(json.dumps(took) + "\n")
+    seconds = round(time.process_time() - began, 4)
     if measuring is not None:
         measuring.switch_context("")
+    if "TEST_TIMES" in os.environ:
+        told = {"test": item.nodeid, "seconds": seconds, "passed": item.nodeid not in FAILED}
+        with Path(os.environ["TEST_TIMES"]).open("a") as file:
+            file.write(json.dumps(told) + "\n")
     return outcome
