@@ -40,20 +40,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("rules", "enforcement", "inference", "certify")
 EXPLAINED = Path(__file__).with_name("mutants_explained.json")
 CONTROL_EVERY = 30
-# packages whose import takes long, and which no mutant changes
-IMPORTED = (
-    "jax",
-    "jax.numpy",
-    "jax.scipy",
-    "equinox",
-    "optax",
-    "blackjax",
-    "scipy.stats",
-    "pandas",
+# packages whose import takes long, and which no mutant changes. Not blackjax: importing it computes, and a
+# process that is forked after that waits for threads it does not have
+IMPORTED = ("pytest", "jax", "jax.numpy", "jax.scipy", "equinox", "optax", "scipy.stats", "pandas")
+IMPORTED += (
+    "pydantic",
+    "yaml",
+    "typer",
+    "rich",
+    "hypothesis",
+    "beartype",
+    "narwhals",
+    "sklearn.base",
 )
-IMPORTED += ("pydantic", "yaml", "typer", "rich", "hypothesis", "pytest", "beartype", "narwhals")
-IMPORTED += ("sklearn.base", "sklearn.utils.estimator_checks", "safetensors", "scipy.optimize")
-LONGEST = 1800  # seconds by the clock, of a mutant that waits for something
+IMPORTED += ("sklearn.utils.estimator_checks", "safetensors", "scipy.optimize")
+LONGEST = 600  # seconds by the clock, of a mutant that waits for something
 
 
 class Tests:
@@ -122,17 +123,18 @@ def run_tests(tests: list[str], copy: Path, cpu: int, told: Any) -> None:
     """In a process of its own: run tests of the copy, and tell what came of them."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
+    words = os.open(copy.parent / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(words, 1)
+    os.dup2(words, 2)
     os.chdir(copy)
     sys.path[:0] = [str(copy / "src"), str(copy)]
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
     import pytest
 
     failures = Failures()
-    words = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
-    status = pytest.main([*words, *tests], plugins=[failures])
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    status = pytest.main([*options, *tests], plugins=[failures])
     told.send(("survived" if status == 0 else "killed", failures.first))
     told.close()
     os._exit(0)
@@ -224,7 +226,7 @@ def summary(done: list[dict[str, Any]], explained: dict[str, str]) -> dict[str, 
     for key in ("package", "kind"):
         parts: dict[str, Counter] = defaultdict(Counter)
         for one in of:
-            parts[one[key]].update({"mutants": 1, "survived": one["outcome"] == "survived"})
+            parts[one[key]].update({"mutants": 1, "survived": int(one["outcome"] == "survived")})
         counted[f"by {key}"] = {name: dict(parts[name]) for name in sorted(parts)}
     counted["survivors"] = {
         one["name"]: {"line": one["line"], "why": explained.get(one["name"], "")} for one in alive
@@ -239,9 +241,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of tests per mutant")
     parser.add_argument("--cache", type=Path, default=ROOT / ".mutants", help="goes on from there")
     parser.add_argument("--only", default="", help="mutants whose name has this in it, once more")
-    from prbnn_studies import records
-
-    records.add_option(parser)
+    parser.add_argument("--record", type=Path, help="write the counts to this file")
     arguments = parser.parse_args()
     arguments.cache.mkdir(exist_ok=True)
     log = arguments.cache / "outcomes.jsonl"
@@ -285,6 +285,8 @@ def main() -> None:
     kept = [one for name, one in done.items() if name in of_these or one["kind"] == "control"]
     counted = summary(kept, explained)
     print(json.dumps(counted, indent=1))
+    from prbnn_studies import records  # now, since children import the copy's package
+
     records.write_record(arguments.record, counted)
 
 
