@@ -40,8 +40,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("rules", "enforcement", "inference", "certify")
 EXPLAINED = Path(__file__).with_name("mutants_explained.json")
 CONTROL_EVERY = 30
-# packages whose import takes long, and which no mutant changes. Not blackjax: importing it computes, and a
-# process that is forked after that waits for threads it does not have
+# packages whose import takes long, and which no mutant changes. Not blackjax: importing it computes,
+# and a process that is forked after that waits for threads it does not have
 IMPORTED = ("pytest", "jax", "jax.numpy", "jax.scipy", "equinox", "optax", "scipy.stats", "pandas")
 IMPORTED += (
     "pydantic",
