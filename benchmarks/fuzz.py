@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import mmap
+import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -161,10 +163,16 @@ def guided(arguments: argparse.Namespace, folder: Path) -> None:
         else:
             case = make(Bytes(content[1:]))
         attempt(sum(found.ended.values()), case, read, folder, found)
-        if sum(found.ended.values()) % 20_000 == 0 or sum(found.ended.values()) == arguments.cases:
+        cases = sum(found.ended.values())
+        if cases % 20_000 == 0 or cases == arguments.cases:
             report(found, arguments.parser, began, at_start)
+        if cases == arguments.cases:
+            # libFuzzer would end the process with status 0, whatever was found, and leave the folder
+            shutil.rmtree(folder)
+            os._exit(bool(found.crashes or found.ended["hung"]))
 
-    atheris.Setup([sys.argv[0], f"-runs={arguments.cases}", "-max_len=400", "-verbosity=0"], one)
+    warnings.showwarning = leak
+    atheris.Setup([sys.argv[0], "-max_len=400", "-verbosity=0"], one)
     atheris.Fuzz()
 
 
