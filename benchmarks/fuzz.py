@@ -130,7 +130,11 @@ def seeded(arguments: argparse.Namespace, make: Any, read: Any, folder: Path, fo
 
 
 class Bytes(Random):
-    """Random choices that are read off the bytes of atheris, zeros at their end."""
+    """Random choices that are read off the bytes of atheris.
+
+    At their end each choice is the first, and what has a chance does not happen: a grammar that goes on
+    while something happens comes to an end.
+    """
 
     def __init__(self, content: bytes):
         self.content, self.place = content, 0
@@ -143,7 +147,8 @@ class Bytes(Random):
         return int.from_bytes(piece, "little") >> (size * 8 - k)
 
     def random(self) -> float:
-        return self.getrandbits(16) / 65536
+        ended = self.place >= len(self.content)
+        return 1 - 2**-16 if ended else self.getrandbits(16) / 65536
 
 
 def guided(arguments: argparse.Namespace, folder: Path) -> None:
@@ -158,6 +163,7 @@ def guided(arguments: argparse.Namespace, folder: Path) -> None:
     texts = arguments.parser in ("expressions", "knowledge")
 
     def one(content: bytes) -> None:
+        faulthandler.dump_traceback_later(DEAD, exit=True)
         if content[:1] < b"\x80":
             case = content[1:].decode("utf-8", "replace") if texts else content[1:]
         else:
