@@ -31,7 +31,7 @@ MOST_CELLS = 100_000_000
 # texts for a missing value, beside those that pandas knows
 NOTHING = ["?", "-", "--"]
 COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-WHOLE = re.compile(r"[-+]?[0-9]+")
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")
 
 
@@ -157,7 +157,7 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     for name, kind in frame.dtypes.items():
-        if kind == np.dtype(object) and _holds_whole_numbers(frame[name]):
+        if kind == np.dtype(object) and _holds_large_numbers(frame[name]):
             frame[name] = frame[name].astype(str).astype(float)
     plain = written == CsvFormat(",", ".", "utf-8-sig")
     notes = (
@@ -172,10 +172,10 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
     return frame, notes
 
 
-def _holds_whole_numbers(column: pd.Series) -> bool:
-    """Whether they are too large for 64 bits: pandas 2 reads them as text, pandas 3 as integers."""
+def _holds_large_numbers(column: pd.Series) -> bool:
+    """Numbers only, of which one is too large for 64 bits: pandas 2 reads text, pandas 3 Python's own."""
     cells = column.dropna()
-    return bool(len(cells)) and all(WHOLE.fullmatch(str(cell)) for cell in cells)
+    return bool(len(cells)) and all(NUMBER.fullmatch(str(cell)) for cell in cells)
 
 
 def _sample(text: str) -> list[str]:
