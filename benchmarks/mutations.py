@@ -85,7 +85,8 @@ def mutants(file: str, source: str) -> list[Mutant]:
             if isinstance(new, ast.expr) and not isinstance(new, ast.Constant | ast.Name):
                 # the text of an expression stands where one of another binding strength stood
                 text = f"({text})"
-            lines = (statement.lineno, old.end_lineno or old.lineno)
+            # a decorator stands before the line of its statement
+            lines = (min(statement.lineno, old.lineno), old.end_lineno or old.lineno)
             found.append(Mutant(file, old.lineno, kind, change, place(old), text, lines))
     return sorted(found, key=lambda one: (one.line, one.place, one.change))
 
