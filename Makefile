@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow golden test-versions fuzz dist-check bench study tables docs report-picture clean
+.PHONY: demo test test-slow coverage mutants golden test-versions fuzz dist-check bench study tables docs report-picture clean
 
 # pip would compile on one core, and the tests of every package too: this is twice as fast
 $(READY): pyproject.toml constraints.txt
@@ -28,6 +28,17 @@ test-slow: $(READY)  ## statistical bars over ten data sets, a million points ag
 
 golden: $(READY)  ## measure the numbers of tests/golden again, print what changed, and write them
 	XLA_FLAGS= PYTHONPATH=.:src $(BIN)/python -m tests.golden.update
+
+coverage: $(READY)  ## lines and branches of the package that the quick tests run, and those they do not
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[coverage]"
+	rm -f .coverage .coverage.* .test-times.jsonl
+	PYTHONPATH=.ci TEST_TIMES=$(CURDIR)/.test-times.jsonl \
+	  $(BIN)/python -m coverage run -m pytest -q -p which_tests -m "not slow"
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+
+mutants: $(READY)  ## small defects put into the package: how many does no test notice? (after make coverage)
+	$(BIN)/python benchmarks/mutants.py
 
 test-versions:  ## a part of the tests on the oldest and newest versions allowed, for each Python found
 	$(PYTHON) .ci/versions.py

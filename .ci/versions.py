@@ -33,7 +33,6 @@ SMOKE = (
     "tests/system",
     "tests/hostile",
     "tests/saving/test_models.py",
-    "tests/saving/test_container.py",
     "tests/cli/test_commands.py",
     "tests/runs/test_runs.py",
     "tests/report/test_page.py",

@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import mmap
+import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -128,7 +130,11 @@ def seeded(arguments: argparse.Namespace, make: Any, read: Any, folder: Path, fo
 
 
 class Bytes(Random):
-    """Random choices that are read off the bytes of atheris, zeros at their end."""
+    """Random choices that are read off the bytes of atheris.
+
+    At their end each choice is the first, and what has a chance does not happen: a grammar that goes on
+    while something happens comes to an end.
+    """
 
     def __init__(self, content: bytes):
         self.content, self.place = content, 0
@@ -141,7 +147,8 @@ class Bytes(Random):
         return int.from_bytes(piece, "little") >> (size * 8 - k)
 
     def random(self) -> float:
-        return self.getrandbits(16) / 65536
+        ended = self.place >= len(self.content)
+        return 1 - 2**-16 if ended else self.getrandbits(16) / 65536
 
 
 def guided(arguments: argparse.Namespace, folder: Path) -> None:
@@ -156,15 +163,22 @@ def guided(arguments: argparse.Namespace, folder: Path) -> None:
     texts = arguments.parser in ("expressions", "knowledge")
 
     def one(content: bytes) -> None:
+        faulthandler.dump_traceback_later(DEAD, exit=True)
         if content[:1] < b"\x80":
             case = content[1:].decode("utf-8", "replace") if texts else content[1:]
         else:
             case = make(Bytes(content[1:]))
         attempt(sum(found.ended.values()), case, read, folder, found)
-        if sum(found.ended.values()) % 20_000 == 0 or sum(found.ended.values()) == arguments.cases:
+        cases = sum(found.ended.values())
+        if cases % 20_000 == 0 or cases == arguments.cases:
             report(found, arguments.parser, began, at_start)
+        if cases == arguments.cases:
+            # libFuzzer would end the process with status 0, whatever was found, and leave the folder
+            shutil.rmtree(folder)
+            os._exit(bool(found.crashes or found.ended["hung"]))
 
-    atheris.Setup([sys.argv[0], f"-runs={arguments.cases}", "-max_len=400", "-verbosity=0"], one)
+    warnings.showwarning = leak
+    atheris.Setup([sys.argv[0], "-max_len=400", "-verbosity=0"], one)
     atheris.Fuzz()
 
 

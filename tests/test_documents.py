@@ -226,6 +226,13 @@ def test_pages_name_public_names_only(page):
         assert found in PUBLIC, dotted
 
 
+def test_what_make_test_versions_runs_is_there():
+    """With one name that is not there pytest would run nothing, on any version."""
+    named = re.findall(r'^    "(tests/.*)",$', (ROOT / ".ci/versions.py").read_text(), re.MULTILINE)
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_importing_prbnn_does_not_import_what_is_slow_and_rarely_needed():
     code = (
         "import sys, prbnn; print({'sklearn', 'matplotlib', 'pandas', 'pydantic'} & {*sys.modules})"

@@ -218,6 +218,14 @@ def test_a_question_whether_it_is_a_number_stays_open_where_it_may_be_none() -> 
     assert found.least <= -1
 
 
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal"])
+def test_a_comparison_of_equal_numbers_is_decided_as_it_is(name: str) -> None:
+    """At 0, where a difference has no rounding that would leave it open."""
+    compare = getattr(jnp, name)
+    found = over(lambda x: jnp.where(compare(x[0], 0.0), 1.0, 0.0), [0.0], [0.0])
+    assert found.least == found.most == float(name.endswith("equal"))
+
+
 def test_a_fill_value_that_is_no_number_is_no_bound() -> None:
     found = over(lambda x: x.at[jnp.array([7])].get(mode="fill")[0], [0.0, 0.0], [1.0, 1.0])
     assert np.isinf(found.least) and np.isinf(found.most)

@@ -285,6 +285,11 @@ class TestWhatEachEngineIs:
         assert np.allclose(found, exact, atol=0.004)
         assert np.allclose(solution.posterior.draws.mean(0), [-0.453560, 0.902019], atol=0.01)
 
+    def test_laplace_draws_differ_in_the_last_layer_alone(self, rows: tuple) -> None:
+        draws = fitted("laplace", rows, [], draws=20).posterior.draws
+        # 2 inputs and 4 hidden units: 12 weights before the last layer, and 5 in it
+        assert (np.ptp(draws, axis=0) > 0).tolist() == 12 * [False] + 5 * [True]
+
     def test_stein_particles_of_one_are_a_climb(self) -> None:
         from prbnn.inference.svgd import stein_forces
 

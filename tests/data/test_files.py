@@ -149,6 +149,14 @@ def test_whole_numbers_of_any_length_are_numbers_or_refused(tmp_path: Path, digi
     assert len(str(told.value)) < 1000
 
 
+def test_a_long_whole_number_leaves_gaps_and_text_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(f"x,y,z\n-{'9' * 20},1,{'9' * 20}\n,3,b\n5,4,7\n")
+    frame, _ = read_file(path)
+    assert frame["x"].to_numpy() == pytest.approx([-1e20, np.nan, 5], nan_ok=True)
+    assert list(frame["z"]) == ["9" * 20, "b", "7"]
+
+
 def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(DataError, match="is a pipe or a device"):

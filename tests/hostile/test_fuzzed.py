@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from benchmarks.fuzz import Bytes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.hostile.targets import PARSERS, models, read_knowledge
@@ -41,6 +42,15 @@ def feed(parser: str, choices: Random, folder: Path) -> None:
 @given(choices=CHOICES)
 def test_a_case_is_read_or_refused(parser: str, choices: Random, tmp_path: Path) -> None:
     feed(parser, choices, tmp_path)
+
+
+@pytest.mark.parametrize("parser", TEXTS)
+def test_cases_of_few_bytes_come_to_an_end(parser: str, tmp_path: Path) -> None:
+    """As `benchmarks/fuzz.py --guided` makes them."""
+    # what still has a chance after the last byte would happen for ever
+    assert Bytes(b"").random() > 0.99
+    for length in range(20):
+        feed(parser, Bytes(bytes(length)), tmp_path)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ MOST_CELLS = 100_000_000
 # texts for a missing value, beside those that pandas knows
 NOTHING = ["?", "-", "--"]
 COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})+,\d+")
 
 
@@ -156,12 +157,8 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
         ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     for name, kind in frame.dtypes.items():
-        # whole numbers too large for 64 bits
-        if (
-            kind == np.dtype(object)
-            and pd.api.types.infer_dtype(frame[name], skipna=True) == "integer"
-        ):
-            frame[name] = pd.to_numeric(frame[name].astype(str), errors="coerce")
+        if kind == np.dtype(object) and _holds_large_numbers(frame[name]):
+            frame[name] = frame[name].astype(str).astype(float)
     plain = written == CsvFormat(",", ".", "utf-8-sig")
     notes = (
         [] if plain else [f"read as a file with {written}, {encoding.removesuffix('-sig')} text"]
@@ -173,6 +170,12 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[str]]:
             f"{len(unnamed)} column(s) without a name left out (often row numbers saved with the table)"
         )
     return frame, notes
+
+
+def _holds_large_numbers(column: pd.Series) -> bool:
+    """Numbers only, of which one is too large for 64 bits: pandas 2 reads text, pandas 3 Python's own."""
+    cells = column.dropna()
+    return bool(len(cells)) and all(NUMBER.fullmatch(str(cell)) for cell in cells)
 
 
 def _sample(text: str) -> list[str]:

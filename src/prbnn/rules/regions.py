@@ -395,6 +395,7 @@ def _spread_by_row(rows: np.ndarray, dimensions: int, seed: int) -> np.ndarray:
     A function may break a rule at a few rows only, in a short part of a range that is swept there.
     """
     _, row = np.unique(rows, axis=0, return_inverse=True)
+    row = row.ravel()  # NumPy 2.0.0 keeps the other axes
     order = np.argsort(row, kind="stable")
     first = np.searchsorted(row[order], row[order])
     visit = np.empty(len(row), int)

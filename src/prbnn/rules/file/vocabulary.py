@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import PlainValidator
+from pydantic import ConfigDict, PlainValidator, with_config
 from typing_extensions import TypeAliasType, TypedDict
 
 from prbnn.errors import is_number, shortened
@@ -115,6 +115,7 @@ def _ranges(value: Mapping[Any, Any]) -> dict[str, Any]:
 Ranges = TypeAliasType("Ranges", dict[str, float | tuple[float, float]])
 
 
+@with_config(ConfigDict(extra="forbid"))
 class FullBox(TypedDict):
     """The full product of all columns' ranges: the named ones as given, the others as seen."""
 
