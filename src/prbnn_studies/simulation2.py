@@ -168,10 +168,14 @@ def likelihood(method: str) -> Gaussian:
 def run(
     method: str, seed: int = 0, tempering: float | Literal["auto"] = "auto", **options: Any
 ) -> tuple[Fit, Curves]:
-    """Fit one method to one data set with the estimator's defaults (or ``options``) and measure it."""
+    """Fit one method to one data set by bbb, with the defaults or ``options``, and measure it.
+
+    The likelihoods and strengths of the methods would have different engines by default.
+    """
     from prbnn import PRBNNRegressor  # imports scikit-learn, which the data do not need
 
     x, y = data(seed)
+    options = {"inference": "bbb"} | options
     began = time.perf_counter()
     model = PRBNNRegressor(
         knowledge=knowledge(method),

@@ -19,7 +19,10 @@ from prbnn.system.container import read
 pytestmark = pytest.mark.light
 
 runner = CliRunner()
-QUICK = ("--hidden", "4", "--steps", "500", "--draws", "20", "--checkpoint-every", "0")
+QUICK = (
+    *("--hidden", "4", "--engine", "bbb", "--steps", "500"),
+    *("--draws", "20", "--checkpoint-every", "0"),
+)
 
 
 @pytest.fixture(scope="module")

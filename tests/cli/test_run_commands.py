@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
-from prbnn.certify import Certificate
+from prbnn.certify import Certificate, RuleCertificate
 from prbnn.cli.main import app
 from prbnn.errors import DivergedError
 from prbnn.fitting.interruption import asked, graceful
@@ -100,6 +101,48 @@ def test_checking(run: Path) -> None:
     assert record["draws"] == record["proved"] == 50
     assert record["refuted"] == record["undecided"] == record["broken"] == 0
     assert Certificate.load("run/certificate.json").holds
+
+
+@pytest.mark.light
+def test_a_certificate_that_is_undecided_is_named_and_so_it_is_on_the_report(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_no_time(rule: RuleCertificate, *_: object) -> RuleCertificate:
+        return replace(rule, verdicts="U" + rule.verdicts[1:], left=1.0)
+
+    monkeypatch.setattr("prbnn.runs.checking._refuted", in_no_time)
+    words = (
+        "the certificate is undecided: 'rising' is neither proved nor refuted for 1 of 50 draws."
+    )
+    told = command("check", "run")
+    assert f"Warning: {words} Likely causes, in order: too little time" in told
+    command("report", "run", "--out", "undecided", "--no-pictures")
+    page = Path("undecided/report.html").read_text()
+    assert "is neither proved nor refuted for 1 of 50 draws" in page
+    (run / "certificate.json").unlink()
+    command("report", "run", "--out", "undecided", "--no-pictures")
+    assert "neither proved nor" not in Path("undecided/report.html").read_text()
+
+
+def test_doubts_about_a_fit_are_printed_and_recorded(here: Path) -> None:
+    words = (
+        "--target",
+        "power",
+        "--hidden",
+        "8",
+        "--draws",
+        "50",
+        "--steps",
+        "10",
+        "--engine",
+        "bbb",
+    )
+    told = command("fit", "plant.csv", *words, "--out", "short", "--json", "short.json")
+    assert "budget spent: the fit cannot have left its start" in told
+    assert "Warning, the model: the learned noise is still at its start: " in told
+    assert "Likely causes, in order: a learning rate too low" in told
+    (doubt,) = json.loads(Path("short.json").read_text())["warnings"]
+    assert doubt.startswith("the learned noise is still at its start: ")
 
 
 def test_a_report(run: Path) -> None:
@@ -209,7 +252,8 @@ def test_one_interrupt_asks_and_a_second_one_leaves(monkeypatch: pytest.MonkeyPa
 def test_a_plain_network_that_was_interrupted_is_left_out(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stops = iter([False] * 4 + [True] * 99)
+    # the model's 800 steps are looked at after each 50
+    stops = iter([False] * 16 + [True] * 99)
     monkeypatch.setattr("prbnn.fitting.train.asked", lambda: next(stops))
     told = fitted("--knowledge", "rules.yaml", "--out", "half")
     assert "the plain network was interrupted" in told

@@ -467,6 +467,7 @@ def test_long_training_of_an_lstm_neither_breaks_nor_collapses(known: Walks, fre
 
 # the quick ones differ in what they do with a network: sampled weights, masks, particles
 SLOW = ("sghmc", "nuts", "laplace", "ensemble")
+FITTING = tuple(name for name in ENGINES if name != "conjugate")
 TINY = walks(24, 5)
 
 
@@ -483,19 +484,35 @@ def fits(engine: str, knowledge: Any = ()) -> PRBNNSequenceRegressor:
 
 
 def test_every_engine_is_here() -> None:
-    assert set(ENGINES) == {"bbb", "conjugate", "dropout", "svgd", "ensemble", "laplace", "sghmc", "nuts"}
+    assert set(ENGINES) == {
+        "bbb",
+        "conjugate",
+        "dropout",
+        "svgd",
+        "ensemble",
+        "laplace",
+        "sghmc",
+        "nuts",
+    }
 
 
 @pytest.mark.parametrize(
     "engine",
-    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in ENGINES],
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in FITTING],
 )
 def test_every_engine_fits_sequences(engine: str) -> None:
     fits(engine)
 
 
+def test_an_engine_that_needs_a_linear_last_layer_refuses_sequences() -> None:
+    with pytest.raises(
+        ValueError, match="'conjugate': it needs a network whose last layer is linear"
+    ):
+        fits("conjugate")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", FITTING)
 def test_every_engine_takes_rules_along_time(engine: str) -> None:
     rules: list[Rule] = [
         Rises("height", observed=True).soft(3.0),

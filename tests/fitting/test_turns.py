@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from prbnn.assessment import doubts
 from prbnn.enforcement.fraction import REJECTION
 from prbnn.estimators import regressor
 from prbnn.fitting import tempering
@@ -203,10 +204,10 @@ def test_an_estimator_tells_its_budget_and_judges_a_part_of_many_rows(
 
     monkeypatch.setattr("prbnn.fitting.tempering.choose_tempering", chosen)
     monkeypatch.setattr(Posterior, "predict", counted)
-    monkeypatch.setattr(regressor, "JUDGED", 10)
+    monkeypatch.setattr(doubts, "JUDGED", 10)
     x = np.linspace(-1, 1, 41)[:, None]
-    model = regressor.PRBNNRegressor(MLP((2,)), steps=20, draws=5).fit(x, x[:, 0])
+    model = regressor.PRBNNRegressor(MLP((2,)), inference="bbb", steps=20, draws=5).fit(x, x[:, 0])
     assert budgets == [20]
-    regressor.collapse(model.posterior_, np.ones(len(x)), 0.2)
+    doubts.collapse(model.posterior_, np.ones(len(x)), 0.2)
     # every fifth row, so that there are no more than ten
     assert predicted == [9]

@@ -88,6 +88,7 @@ class TestLine:
         close(draws.mean(axis=0), [-0.453560, 0.902019], 2e-2)
         close(np.cov(draws.T), [[0.022317, -0.042508], [-0.042508, 0.128587]], 1e-2)
         close(solution.history.elbo[-1], LINE_LOG_EVIDENCE, 1e-3)
+        close(solution.elbo, LINE_LOG_EVIDENCE, 1e-3)
         assert solution.result.status == "converged"
 
     def test_tempering_is_of_hidden_layers_alone(self) -> None:

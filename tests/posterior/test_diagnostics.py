@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from prbnn import MLP, NUTS, Gaussian, fit
+from prbnn.fitting.outcome import sampled_result
 from prbnn.fitting.result import Solution
 from prbnn.posterior.diagnostics import Diagnostics, by_chain, effective_draws
 
@@ -54,6 +59,66 @@ def test_a_line_mixes_and_chains_pulled_apart_do_not(line: Solution) -> None:
     apart = line.posterior.take(np.arange(200))
     apart = apart._of(moved.astype(np.float32), apart.likelihood_parameters)
     assert not diagnose(apart, 4, 0, 0.8).mixed
+
+
+@pytest.mark.slow
+def test_one_chain_that_never_moves_is_enough_for_an_infinite_r_hat(line: Solution) -> None:
+    from prbnn.posterior.diagnostics import diagnose
+
+    draws = line.posterior.draws.copy()
+    draws[50:100] = draws[50]
+    stuck = line.posterior._of(draws, line.posterior.likelihood_parameters)
+    found = diagnose(stuck, 4, 0, 0.8)
+    assert found.stuck
+    assert not found.mixed
+    assert found.effective_draws == 0
+
+
+def test_chains_that_never_move_are_seen_where_predictions_are_the_same() -> None:
+    """Predictions of a network that says 0 everywhere never change; its weights must."""
+    from prbnn.posterior.diagnostics import diagnose
+
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(40, 1)).astype(np.float32)
+    same = np.repeat(weights[:4], 10, axis=0)
+
+    class Constant(SimpleNamespace):
+        columns = SimpleNamespace(distinct=np.zeros((1, 1)))
+
+        def __len__(self) -> int:
+            return 40
+
+        def functions(self, rows: np.ndarray) -> np.ndarray:
+            return np.zeros((40, len(rows), 1))
+
+    moving: Any = Constant(draws=weights)
+    still: Any = Constant(draws=same)
+    assert diagnose(moving, 4, 0, 1.0).mixed
+    found = diagnose(still, 4, 0, 1.0)
+    assert found.stuck
+    assert sampled_result(found, 10).status == "budget spent"
+
+
+WELL = Diagnostics(4, 1.01, 400.0, 0, 0.8, 250)
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "said"),
+    [
+        ({}, "converged", ""),
+        ({"kept": 100}, "converged", "kept 100 of 250 draws"),
+        ({"kept": 100, "r_hat": 1.2}, "budget spent", "have not mixed"),
+        ({"kept": 100, "effective_draws": 30.0}, "budget spent", "fewer than 40 independent"),
+        ({"effective_draws": 39.0}, "budget spent", "fewer than 40 independent"),
+        ({"r_hat": np.nan, "kept": 3}, "budget spent", "have not mixed"),
+        ({"r_hat": np.inf, "effective_draws": 0.0}, "budget spent", "chains never moved"),
+    ],
+)
+def test_what_is_said_of_chains(changed: dict, status: str, said: str) -> None:
+    result = sampled_result(replace(WELL, **changed), 250)
+    assert result.status == status
+    assert said in result.message
+    assert ("Likely causes, in order" in result.message) == (status != "converged")
 
 
 def test_diagnostics_print_as_a_sentence() -> None:

@@ -20,6 +20,8 @@ from prbnn import MLP, AtLeast, AtMost, BayesByBackprop, Increasing, PRBNNClassi
 from prbnn.assessment import metrics
 from prbnn.assessment.audit import audit_of
 from prbnn.assessment.scores import RegressionScores
+from prbnn.certify import RuleCertificate
+from prbnn.certify.certificate import Certificate
 from prbnn.errors import DataError
 from prbnn.fitting.result import Result
 from prbnn.report.findings import Findings, findings_of
@@ -233,7 +235,12 @@ def test_the_page_names_the_seed_that_was_drawn_and_the_versions_of_the_fit() ->
 def test_limits_that_auto_built_into_the_usual_network_are_said_to_be() -> None:
     x = np.linspace(0, 1, 30)[:, None]
     model = PRBNNRegressor(
-        knowledge=[AtLeast(0)], tempering=0.2, steps=20, draws=10, random_state=0
+        knowledge=[AtLeast(0)],
+        inference="bbb",
+        tempering=0.2,
+        steps=20,
+        draws=10,
+        random_state=0,
     )
     subject = Subject(model.fit(x, x[:, 0]), None, x, x[:, 0], np.zeros(30, bool), "A line")
     made = made_table(subject)
@@ -347,8 +354,28 @@ def test_a_failed_fit_is_said_first(subject: Subject, found: Findings) -> None:
         assert (fit.mood, warning.mood) == ("good", "caution")
         assert warning.text == "It collapsed: it explains nothing."
         assert warning.brief == "it collapsed"
+        causes = "it collapsed: it explains nothing. Likely causes, in order: this, that; try 1"
+        model.result_ = Result("converged", warnings=(causes,))
+        warning = verdict(subject, found)[1]
+        assert warning.text == "It collapsed: it explains nothing."
+        assert warning.remedy == "Likely causes, in order: this, that; try 1."
     finally:
         model.result_ = before
+
+
+def test_a_rule_that_a_certificate_leaves_undecided_is_named(
+    subject: Subject, found: Findings
+) -> None:
+    def certificate(verdicts: str) -> Certificate:
+        rule = RuleCertificate("standby", "x in [0, 1]", verdicts, 0.1, (), 1e-4, "boxes", 1.0)
+        return Certificate((rule,), "", "", 1.0)
+
+    proved = replace(subject, certificate=certificate("PPP"))
+    assert verdict(proved, found) == verdict(subject, found)
+    remark = verdict(replace(subject, certificate=certificate("PPU")), found)[1]
+    assert (remark.mood, remark.brief) == ("caution", "the certificate is undecided")
+    assert "'standby' is neither proved nor refuted for 1 of 3 draws." in remark.text
+    assert remark.remedy.startswith("Likely causes, in order: too little time")
 
 
 def test_a_hard_rule_that_stored_functions_break_is_bad_news(

@@ -78,7 +78,7 @@ def test_where_there_is_nothing_a_fit_begins(tmp_path: Path, prepared: Prepared)
     [
         ({"seed": 3}, "--seed is 3 here and 0 there"),
         ({"held_out": 0.5}, "--held-out is 0.5 here and 0.2 there"),
-        ({"engine": "nuts"}, "--engine is 'nuts' here and 'bbb' there"),
+        ({"engine": "nuts"}, "--engine is 'nuts' here and 'auto' there"),
     ],
 )
 @pytest.mark.parametrize("finished", [False, True])

@@ -18,6 +18,7 @@ from prbnn import (
     SGHMC,
     SVGD,
     BayesByBackprop,
+    Dropout,
     Ensemble,
     Gaussian,
     Laplace,
@@ -141,6 +142,41 @@ def test_engines_of_one_point_find_the_mode(case: str) -> None:
     close(found.posterior.draws.std(), precision**-0.5, 0.02)
     members = solved(case, Ensemble(members=5, anchored=False), 4000)
     close(members.posterior.draws, mode, MEAN)
+
+
+@pytest.mark.parametrize("case", quick(ANSWERS, "truncated"))
+def test_dropout_has_the_mode_and_no_spread(case: str) -> None:
+    """It switches hidden units off, and a constant has none: its draws are one function.
+
+    That is the mode under the prior to the power of 1 - rate, which is how dropout counts weight decay.
+    So its standard deviation is 0 instead of .447, .778 and .395, and where the rows are cut, its mean
+    is the mode's: of the truncated rows .16 too high, a fifth of the posterior's standard deviation.
+    """
+    engine = Dropout()
+    mode = MU[np.argmax(log_posterior(case) - engine.rate * norm.logpdf(MU, 0, 10))]
+    draws = solved(case, engine, 3000).posterior.draws
+    close(draws, mode, MEAN)
+    assert draws.std() < 1e-6
+    mean, sd = ANSWERS[case]
+    assert abs(mode - mean) < 0.25 * sd
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ANSWERS)
+def test_members_with_anchors_are_spread_by_the_prior_alone(case: str) -> None:
+    """Each is the mode under a prior around a draw of the prior: data are not drawn anew for it.
+
+    Where the data have precision A, modes move by .01 / (A + .01) of their anchors, whose standard
+    deviation is 10. That leaves a standard deviation of .016 to .055 instead of .39 to .78.
+    """
+    slope = np.gradient(log_posterior(case) - norm.logpdf(MU, 0, 10), MU)
+    anchors = 10 * norm.ppf((np.arange(999) + 0.5) / 999)
+    # the mode for each anchor: where slope(mu) = (mu - anchor) / 100
+    modes = np.interp(anchors, MU - 100 * slope, MU)
+    draws = solved(case, Ensemble(members=400, anchored=True), 4000).posterior.draws
+    close(draws.mean(), modes.mean(), 4 * modes.std() / 400**0.5 + 2e-3)
+    assert draws.std() == pytest.approx(modes.std(), rel=0.15)
+    assert draws.std() < 0.2 * ANSWERS[case][1]
 
 
 @pytest.mark.slow

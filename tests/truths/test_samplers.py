@@ -1,15 +1,11 @@
-"""Samplers and particles against exact answers: tilted, constrained, conditioned and calibrated."""
+"""Samplers and particles against exact answers: tilted, constrained and conditioned."""
 
 from __future__ import annotations
 
 from functools import cache
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from prbnn import (
     MLP,
@@ -24,10 +20,7 @@ from prbnn import (
     SlopeBetween,
     fit,
 )
-from prbnn.fitting.loop import run_chunk, start
-from prbnn.fitting.prepare import prepare
 from prbnn.fitting.result import Solution
-from prbnn.fitting.train import budget_of
 from prbnn.inference.engine import Engine
 from prbnn.rules.base import Rule
 from tests.marks import quick
@@ -206,69 +199,3 @@ class TestParticles:
         close(intercept.mean(), 0.902019)
         close(slope.mean(), -0.453560)
         close(intercept.std(), np.sqrt(0.128587), 0.03 * np.sqrt(0.128587))
-
-
-SIMULATIONS, DRAWS, BINS = 640, 63, 16
-
-
-def simulated(engine: Engine, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """True slopes drawn from the prior, and the posterior's draws for a table made with each.
-
-    All simulations run side by side.
-    """
-    generator = np.random.default_rng(3)
-    truths = generator.normal(size=(SIMULATIONS, 2))
-    noise = LINE_NOISE * generator.normal(size=(SIMULATIONS, len(LINE_X)))
-    targets = truths[:, :1] * LINE_X[:, 0] + truths[:, 1:] + noise
-    task = prepare(
-        MLP(hidden=()),
-        LINE_X,
-        LINE_Y,
-        (),
-        inference=engine,
-        likelihood=Gaussian(LINE_NOISE),
-        prior=Normal(),
-        tempering=1.0,
-        scaling="none",
-        points=1,
-        rejection=None,
-        sample_weight=None,
-        columns=None,
-        outputs=None,
-        seed=0,
-    )
-    padded = np.zeros((SIMULATIONS, *task.data.y.shape), np.float32)
-    padded[:, : len(LINE_X), 0] = targets
-    schedule = budget_of(task, steps).schedule
-
-    def slopes(y: jax.Array, key: jax.Array) -> jax.Array:
-        data = task.data._replace(y=y)
-        carry = start(engine, task.problem, task.enforcement, key)
-        parts = (engine, task.problem, task.enforcement, data, schedule, carry)
-        carry, _ = run_chunk(*parts, jnp.asarray(steps), None)
-        return engine.draws_of(task.problem, key, carry.engine, DRAWS).weights[:, 0]
-
-    keys = jax.random.split(jax.random.key(0), SIMULATIONS)
-    draws = np.asarray(eqx.filter_jit(jax.vmap(slopes))(jnp.asarray(padded), keys))
-    return truths[:, :1], draws
-
-
-def uniformity(truths: np.ndarray, draws: np.ndarray) -> float:
-    """p value of the truths' ranks among the draws being evenly spread."""
-    found = np.sum(draws < truths, axis=1)
-    return chisquare(np.bincount(found * BINS // (DRAWS + 1), minlength=BINS)).pvalue
-
-
-@pytest.mark.parametrize(
-    ("engine", "steps"),
-    [
-        pytest.param(NUTS(chains=1, keep=DRAWS), 1000, marks=pytest.mark.slow),
-        (SGHMC(chains=1, keep=DRAWS), 12_000),
-    ],
-    ids=["nuts", "sghmc"],
-)
-def test_calibration_over_the_prior(engine: Engine, steps: int) -> None:
-    truths, draws = simulated(engine, steps)
-    assert uniformity(truths, draws) > 0.01
-    centre = draws.mean(axis=1, keepdims=True)
-    assert uniformity(truths, centre + 0.5 * (draws - centre)) < 0.01

@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -267,12 +268,37 @@ def _verdict(
             return "obeyed by all draws" if broken == 0 else f"broken by {broken:.0%} of draws"
 
 
-def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
-    """Whether raw draws, checked densely, meet what the rule's strength asks of their average.
+class Gap(NamedTuple):
+    """By how much the average over draws misses what a strength asks of it, in the user's unit.
 
-    ``unit`` is the rule's unit, ``place`` its column in ``raw``. The average may miss its target by three
-    standard errors plus a slack: 1/10 of the tolerance or of the probability allowed, or 1/100 of
-    a unit for `.on_average`. Strengths that ask nothing of an average are met.
+    - `value`: above 0 where it is not met
+    - `error`: its standard error
+    - `slack`: how large a gap may be
+    - `spread`: the standard deviation over draws
+    """
+
+    value: float
+    error: float
+    slack: float
+    spread: float = 0.0
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is met, within three standard errors."""
+        return self.value <= self.slack + 3 * self.error
+
+    @property
+    def just(self) -> bool:
+        """Whether it is, and not by more than is asked for: as at the dual that belongs to it."""
+        return abs(self.value) <= self.slack + 2 * self.error
+
+
+def gap(rule: Rule, unit: float, raw: Check, place: int) -> Gap:
+    """What raw draws, checked densely, show of what the rule's strength asks of their average.
+
+    ``unit`` is the rule's unit, ``place`` its column in ``raw``. The slack is 1/10 of the tolerance or of
+    the probability allowed, or 1/100 of a unit for `.on_average`. Strengths that ask nothing of an
+    average are met.
     """
     match rule.strength:
         case Hard(tolerance=tolerance) if tolerance is not None:
@@ -283,9 +309,17 @@ def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
             found = raw.broken()[:, place] if of == "functions" else raw.points[:, place]
             allowed, slack = 1 - p, 0.1 * (1 - p)
         case _:
-            return True
+            return Gap(0.0, 0.0, 0.0)
     if not np.all(np.isfinite(found)):
         # one draw with a score of NaN leaves the mean unknown, which counts as not met
-        return False
-    error = 3 * float(np.std(found)) / max(1, len(found)) ** 0.5
-    return float(np.mean(found)) <= allowed + slack + error
+        return Gap(np.inf, 0.0, slack)
+    spread = float(np.std(found))
+    return Gap(float(np.mean(found)) - allowed, spread / max(1, len(found)) ** 0.5, slack, spread)
+
+
+def meets(rule: Rule, unit: float, raw: Check, place: int) -> bool:
+    """Whether raw draws, checked densely, meet what the rule's strength asks of their average.
+
+    The arguments are those of `gap`.
+    """
+    return gap(rule, unit, raw, place).met

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from prbnn.assessment.doubts import undecided
 from prbnn.runs.checking import check_run, earlier_certificate, keep
 from prbnn.runs.folder import CERTIFICATE
 from prbnn.runs.records import write_record
@@ -57,6 +58,8 @@ def run(folder: Path, records: Path | None, seconds: float, rows: int | None, qu
         if rule.counterexample is not None:
             place = ", ".join(f"{name} = {value:g}" for name, value in rule.counterexample.items())
             console.print(f"  broken, for one draw, at {place}")
+    for doubt in undecided(certificate) if certificate is not None else ():
+        console.print(f"Warning: {doubt}")
     console.print(
         f"{time.perf_counter() - began:.1f} s. Proofs hold everywhere in the region named above, "
         "rounding included, and say nothing beyond it. Every draw was also evaluated at "

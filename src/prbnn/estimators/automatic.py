@@ -39,7 +39,9 @@ def automatic(
 
     - ``rows``: number of training rows
     - ``exact``: whether every target is known exactly
-    - ``enforce``: how hard rules are kept; `Conjugate` is for those whose draws can be moved
+    - ``enforce``: how hard rules are kept. `Conjugate` is for networks whose draws can be moved, with
+      hard rules or without. Strengths that bound an average over draws need more steps than it takes,
+      for their duals to be exact
 
     >>> from prbnn import Gaussian, Poisson
     >>> automatic(NETWORK, Gaussian(), [], rows=60, exact=True, enforce="auto").name
@@ -47,9 +49,9 @@ def automatic(
     >>> automatic(NETWORK, Poisson(), [], rows=60, exact=True, enforce="auto").name
     'bbb'
     """
-    hard = any(rule.strength.kind == Kind.HARD for rule in rules)
     smooth = isinstance(network, MLP) and network.activation != "relu"
-    suits = not hard or (smooth and enforce in (AUTO, "projection"))
+    moves = smooth and enforce in (AUTO, "projection")
+    suits = moves and {rule.strength.kind for rule in rules} <= {Kind.HARD, Kind.SOFT, Kind.PRIOR}
     if rows <= MOST_ROWS and suits and not EXACT.objection(network, likelihood, exact=exact):
         return EXACT
     return MIXED

@@ -143,7 +143,10 @@ class Estimator(NestedParameters):
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
         )
         settings = self._settings(
-            likelihood, seed, rows=np.shape(targets)[0], exact=censored is None and layout is None
+            likelihood,
+            seed,
+            rows=np.asarray(targets).shape[0],
+            exact=censored is None and layout is None,
         )
         task = prepare(
             settings.network,
@@ -338,6 +341,7 @@ class Estimator(NestedParameters):
         """Warn, at the line that called ``fit``, of what the result says against the fit."""
         if self.result_.status != "converged":
             warnings.warn(str(self.result_), ConvergenceWarning, stacklevel=3)
+            return
         for message in self.result_.warnings:
             warnings.warn(message, CollapseWarning, stacklevel=3)
 

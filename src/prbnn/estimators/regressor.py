@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from prbnn.assessment.doubts import collapse, noise_at_start
 from prbnn.data.scaling import ScalingKind
 from prbnn.estimators.arguments import likelihood_of, one_column
 from prbnn.estimators.estimator import Estimator, shared
@@ -17,10 +18,9 @@ from prbnn.estimators.parameters import documented
 from prbnn.fitting.checkpoints import EVERY, checkpoints_in
 from prbnn.fitting.prepare import Enforce
 from prbnn.inference.engine import Engine
-from prbnn.model.likelihoods import Gaussian, Likelihood
+from prbnn.model.likelihoods import Likelihood
 from prbnn.model.networks import Network
 from prbnn.model.priors import Prior
-from prbnn.posterior.draws import Posterior
 from prbnn.posterior.prediction import Prediction
 from prbnn.rules.base import Rule
 from prbnn.saving.saved_model import SavedModel
@@ -123,9 +123,13 @@ class PRBNNRegressor(RegressorMixin, Estimator):
             )
         noise = self.raw_posterior_.noise
         self.noise_ = float(noise[0]) if len(noise) == 1 else noise
+        doubts = list(self.result_.warnings)
         if self.result_.status == "converged":
-            messages = collapse(self.posterior_, task.weight, self.tempering_)
-            self.result_ = replace(self.result_, warnings=messages)
+            doubts += collapse(self.posterior_, task.weight, self.tempering_)
+        if self.result_.status in ("converged", "budget spent"):
+            first = np.asarray(task.problem.likelihood_start)
+            doubts += noise_at_start(self.raw_posterior_, task.weight, first)
+        self.result_ = replace(self.result_, warnings=tuple(doubts))
         self._warn()
         return self
 
@@ -176,40 +180,3 @@ class PRBNNRegressor(RegressorMixin, Estimator):
         """New observations (draws, rows): functions with random noise of the seed ``random_state``."""
         rows = self._read(X)
         return self._shaped(self.posterior_.samples(rows, random_state))
-
-
-# training rows that are predicted to tell whether a posterior has collapsed, at most
-JUDGED = 2048
-
-
-def collapse(posterior: Posterior, weight: np.ndarray, tempering: float) -> tuple[str, ...]:
-    """A warning where a posterior explains less than 5 % of the variance of an output, else none.
-
-    ``weight`` has one entry per training row. Only a Gaussian is judged: a `StudentT` may leave outliers
-    unexplained, and counts may be mostly chance. Below a tempering of 0.05 the prior is not the cause.
-    Censored rows are left out, and recorded values of a truncated Gaussian are compared with their own
-    mean. Of a large table, JUDGED rows spread over it are enough.
-    """
-    columns = posterior.columns
-    exact = np.flatnonzero(columns.exact_rows)
-    if not isinstance(posterior.likelihood, Gaussian) or len(exact) < 2:
-        return ()
-    exact = exact[:: -(-len(exact) // JUDGED)]
-    rows, targets, weight = columns.rows[exact], columns.targets[exact], weight[exact]
-    if posterior.likelihood.truncated is None:
-        mean = posterior.predict(rows).mean
-    else:
-        mean = posterior.samples(rows).mean(axis=0)
-    centre = np.average(targets, axis=0, weights=weight)
-    left = np.average((targets - mean) ** 2, axis=0, weights=weight)
-    spread = np.average((targets - centre) ** 2, axis=0, weights=weight)
-    explained = 1 - left / np.where(spread > 0, spread, np.inf)
-    if not np.any(explained < 0.05) or tempering <= 0.05:
-        return ()
-    name = columns.outputs[int(np.argmin(explained))]
-    return (
-        "the posterior has collapsed onto its prior: it explains "
-        f"{max(0, explained.min()):.0%} of the variance of {name!r}. Either the inputs say nothing "
-        f"about it, or the rules leave it no room, or tempering {tempering:g} is too high for this "
-        f"network; try {tempering / 10:g}",
-    )

@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prbnn.assessment.knowledge_report import KnowledgeReport, knowledge_report, meets
+from prbnn.assessment.doubts import UNDECIDED
+from prbnn.assessment.knowledge_report import Gap, KnowledgeReport, gap, knowledge_report
 from prbnn.fitting.checkpoints import Checkpoints, Place
+from prbnn.fitting.fitted import FittedTask
 from prbnn.fitting.obeying import obeying, projects
+from prbnn.fitting.outcome import FinalCheck
 from prbnn.fitting.result import Proof, Result, Solution
+from prbnn.fitting.rule_evidence import DUAL_SLACK, NEGLIGIBLE
 from prbnn.model.construction.built import built_in
 from prbnn.posterior.checks import check_points
 from prbnn.posterior.draws import Check, Posterior
@@ -159,8 +163,9 @@ def _accepted(
 def _too_low(solution: Solution, acceptance: float, rules: list[Rule]) -> Result:
     """The result of a fit of which hardly any drawn function obeys ``rules``."""
     message = (
-        f"only {acceptance:.1%} of drawn functions obey every hard rule; give more "
-        "steps, or loosen the rules that the report shows broken most"
+        f"only {acceptance:.1%} of drawn functions obey every hard rule. Likely causes, in order: too "
+        "few steps, rules that leave functions hardly any room, rules that the data contradict; give "
+        "more steps, or loosen the rules that the report shows broken most"
     )
     often = np.mean(solution.posterior.check(rules).broken(), axis=0) > 0.5
     names = tuple(rule.label for rule, bad in zip(rules, often, strict=True) if bad)
@@ -187,28 +192,69 @@ def _proved(solution: Solution, proof: Proof, wanted: int) -> tuple[Posterior, R
         return proof.posterior, None
     names = tuple(rule.label for rule in solution.rules if rule.strength.kind == Kind.HARD)
     message = (
-        f"{len(proof.posterior)} of {wanted} draws proved to obey {' and '.join(map(repr, names))} "
-        "before the time for proofs ended; give more (prove=600), more steps, or a margin"
+        f"{UNDECIDED}: {len(proof.posterior)} of {wanted} draws proved to obey "
+        f"{' and '.join(map(repr, names))} before the time for proofs ended. Likely causes, in order: "
+        "too little time, too few draws that obey, a rule that functions nearly touch; give more "
+        "(prove=600), more steps, or a margin"
     )
     stored = proof.posterior if len(proof.posterior) else solution.posterior
     return stored, Result("budget spent", message, names)
 
 
 def _missed_when_checked(solution: Solution, check: Check) -> Result | None:
-    """A result that names the rules that the dense check finds unmet; None where training was right.
+    """A result that the dense check changes; None where training was right.
 
-    Training evaluates a rule on a block of points at a time, so the dense ``check`` decides.
+    Training evaluates a rule on a block of points at a time, and over its last eighth, so the dense
+    ``check`` of the final draws decides whether a rule is met. Of one that is, it also says whether the
+    dual is right; all else that a fit is judged by stays.
     """
     units = solution.posterior.bind(solution.rules, 8).units
-    missed = tuple(
-        rule.label
+    gaps = {
+        rule.label: gap(rule, units[place], check, place)
         for place, rule in enumerate(solution.rules)
-        if not meets(rule, units[place], check, place)
+    }
+    missed = tuple(name for name, found in gaps.items() if not found.met)
+    if missed:
+        names = " and ".join(map(repr, missed))
+        off = ", ".join(f"{gaps[name].value:.2g} +- {gaps[name].error:.1g}" for name in missed)
+        message = (
+            f"{names} not met when checked densely (off by {off}). Likely causes, in order: too few "
+            "steps, too few points, rules that contradict each other or the data; give more steps or "
+            "points"
+        )
+        return Result("budget spent", message, missed)
+    named = [rule for rule in solution.rules if rule.label in solution.result.rules]
+    fitted = solution.fitted
+    if not named:
+        return _pressed_too_hard(solution, gaps)
+    if any(rule.strength.kind == Kind.HARD for rule in named):
+        return None
+    if not isinstance(fitted, FittedTask):
+        return None
+    just = tuple(rule.label for rule in named if gaps[rule.label].just)
+    checked = FinalCheck(tuple(rule.label for rule in named), just)
+    return fitted.judged(solution.diagnostics, checked)
+
+
+def _pressed_too_hard(solution: Solution, gaps: dict[str, Gap]) -> Result | None:
+    """A result that names the rules whose duals press though the final draws more than meet them.
+
+    At the right dual a rule is just met, or the dual is 0. Of samplers the kept draws have shown it, and
+    members are too few to show it.
+    """
+    if solution.result.status != "converged" or not solution.fitted.endless:
+        return None
+    names = []
+    for name, found in gaps.items():
+        moved = solution.duals[name] * found.spread / solution.tempering
+        slack = max(found.slack, DUAL_SLACK * moved * found.spread)
+        if moved > NEGLIGIBLE and found.value < -slack - 3 * found.error:
+            names.append(name)
+    if not names:
+        return None
+    off = ", ".join(f"{-gaps[name].value:.2g} +- {gaps[name].error:.1g}" for name in names)
+    message = (
+        f"the dual of {' and '.join(map(repr, names))} has not settled where its rule is just met (when "
+        f"checked densely it is met by {off} more than asked); give more steps"
     )
-    if not missed:
-        named = [rule for rule in solution.rules if rule.label in solution.result.rules]
-        averages = named and all(rule.strength.kind != Kind.HARD for rule in named)
-        return Result("converged") if averages else None
-    names = " and ".join(map(repr, missed))
-    message = f"{names} not met when checked densely; give more steps or points"
-    return Result("budget spent", message, missed)
+    return Result("budget spent", message, tuple(names))

@@ -140,6 +140,7 @@ def _train_group(
             record=record_of(looks),
             status=status_of(looks),
             budget=steps,
+            settle=ran.budget.settle,
             seconds_compile=ran.seconds_compile / count,
             seconds_run=ran.seconds_run / count,
         )

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array
 
 from prbnn.fitting.loop import Carry, all_rows
-from prbnn.fitting.outcome import history_of, result_of, sampled_result
+from prbnn.fitting.outcome import UNCHECKED, FinalCheck, history_of, result_of, sampled_result
 from prbnn.fitting.padding import Data
-from prbnn.fitting.result import Solution
+from prbnn.fitting.result import Result, Solution
 from prbnn.fitting.rule_evidence import Record
 from prbnn.fitting.task import Task, seeds
 from prbnn.inference.bbb import BayesByBackprop
@@ -35,26 +35,42 @@ class Trained(NamedTuple):
     - `record`: averages over its chunks of steps
     - `status`: what ended it
     - `budget`: the steps it was given, of which it may have used fewer
+    - `settle`: those at its end in which the learning rate fell
     """
 
     carry: Carry
     record: Record
     status: str
     budget: int
+    settle: int
     seconds_compile: float
     seconds_run: float
 
 
 class FittedTask(NamedTuple):
-    """A trained task: the engine's final state and where its draws come from.
-
-    `budget` is how many steps the fit was given.
-    """
+    """A trained task: the engine's final state and where its draws come from."""
 
     task: Task
-    carry: Carry
+    trained: Trained
     seed: int
-    budget: int
+
+    @property
+    def carry(self) -> Carry:
+        """Where training ended."""
+        return self.trained.carry
+
+    @property
+    def budget(self) -> int:
+        """How many steps the fit was given."""
+        return self.trained.budget
+
+    def judged(self, diagnostics: Diagnostics | None, checked: FinalCheck = UNCHECKED) -> Result:
+        """How the fit ended: by its record, ``diagnostics`` of its chains and what was ``checked``."""
+        carry, record, status, _, settle, *_ = self.trained
+        result = result_of(self.task, carry, record, status, settle, checked)
+        if diagnostics is None or result.status != "converged":
+            return result
+        return sampled_result(diagnostics, carry.engine.reservoir.vectors.shape[1])
 
     @property
     def endless(self) -> bool:
@@ -85,8 +101,6 @@ class FittedTask(NamedTuple):
         NaN for engines that have no density of their posterior.
         """
         engine, problem = self.task.engine, self.task.problem
-        if not isinstance(engine, BayesByBackprop):
-            return float("nan")
         draws = jnp.asarray(posterior.draws), jnp.asarray(posterior.likelihood_parameters)
         return float(_evidence(engine, problem, self.carry.engine, Draws(*draws), self.task.data))
 
@@ -94,22 +108,18 @@ class FittedTask(NamedTuple):
 def solution_of(task: Task, trained: Trained, draws: int | None, seed: int) -> Solution:
     """The solution of a task trained with ``seed``, with ``draws`` raw draws (None: the default)."""
     carry, record = trained.carry, trained.record
-    fitted = FittedTask(task, carry, seed, trained.budget)
+    fitted = FittedTask(task, trained, seed)
     every = RAW_DRAWS if task.engine.endless else EVERY_DRAW
     posterior = fitted.draw(every if draws is None else draws, 0)
     location, scale = _moments(task, carry.engine, posterior)
     history = history_of(record, task.units).among(_places(task), len(task.knowledge))
     reservoir = getattr(carry.engine, "reservoir", None)
-    result, diagnostics = result_of(task, carry, record, trained.status), None
-    if reservoir is not None:
-        diagnostics = _diagnostics(reservoir, fitted, posterior)
-        if result.status == "converged":
-            result = sampled_result(diagnostics, reservoir.vectors.shape[1])
+    diagnostics = None if reservoir is None else _diagnostics(reservoir, fitted, posterior)
     tail = max(1, len(record) // 6)
     duals = history.dual[-tail:].mean(axis=0) if record else np.zeros(len(task.knowledge))
     return Solution(
         posterior=posterior,
-        result=result,
+        result=fitted.judged(diagnostics),
         duals={rule.label: float(d) for rule, d in zip(task.knowledge, duals, strict=True)},
         history=history,
         rules=task.knowledge,
@@ -156,10 +166,5 @@ def _draw(engine: Engine, problem: Problem, key: Array, state: Any, count: int) 
 
 
 @eqx.filter_jit
-def _evidence(
-    engine: BayesByBackprop, problem: Problem, state: Any, draws: Draws, data: Data
-) -> Array:
-    batch = all_rows(data)
-    vectors = jnp.concatenate(draws, axis=1)
-    fits = jax.lax.map(lambda v: problem.log_likelihood(v, batch), vectors, batch_size=64)
-    return jnp.mean(fits) - engine.kl(problem, state)
+def _evidence(engine: Engine, problem: Problem, state: Any, draws: Draws, data: Data) -> Array:
+    return engine.elbo(problem, state, draws, all_rows(data))

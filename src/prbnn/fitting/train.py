@@ -174,6 +174,7 @@ def train(
         record=record_of(reached.looks),
         status=watch.status or ended,
         budget=steps,
+        settle=reached.budget.settle,
         seconds_compile=reached.seconds_compile,
         seconds_run=reached.seconds_run,
     )
@@ -209,8 +210,8 @@ class _Watch:
                 return None
         if self.progress is not None:
             self.progress(_progress(step, budget.steps, info.means, self.task))
-        # duals that have hardly begun to move rest too
-        early = bool(self.task.rules) and step < WARMUPS * budget.warmup
+        # duals that have hardly begun to move rest too; those of rules that only lead need not be exact
+        early = not np.all(self.task.led) and step < WARMUPS * budget.warmup
         searching = self.may_settle and not early and step < budget.steps - budget.settle
         if searching and plateau(record_of(looks), self.task):
             self.may_settle = False

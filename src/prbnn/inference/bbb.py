@@ -165,11 +165,13 @@ class BayesByBackprop(Engine):
         variance = jnp.mean(jnp.exp(2 * log_sd), axis=0) + jnp.var(mean, axis=0)
         return jnp.mean(mean, axis=0), jnp.sqrt(variance)
 
-    def kl(self, problem: Problem, state: State) -> Array:
-        """KL(q || prior), untempered; of several members their mean, which the mixture's is below."""
+    def elbo(self, problem: Problem, state: State, draws: Draws, batch: Batch) -> Array:
+        """With the mean KL(q || prior) of the members, which the mixture's is below."""
+        vectors = jnp.concatenate(draws, axis=1)
+        fits = jax.lax.map(lambda v: problem.log_likelihood(v, batch), vectors, batch_size=64)
         mean, log_sd, _ = self._split(problem, state.parameters)
         each = jax.vmap(gaussian_kl, in_axes=(0, 0, None, None))
-        return jnp.mean(each(mean, log_sd, problem.prior_mean, problem.prior_sd))
+        return jnp.mean(fits) - jnp.mean(each(mean, log_sd, problem.prior_mean, problem.prior_sd))
 
 
 def gaussian_kl(

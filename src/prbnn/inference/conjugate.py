@@ -199,14 +199,32 @@ class Conjugate(Engine):
     def _cost(self, problem: Problem, parameters: Array) -> Array:
         """The tempered KL(q || prior), and minus the log priors of the scales and of a learned noise."""
         parts = self._parts(problem, parameters)
-        cost = problem.tempering * gaussian_kl(parts.mean, parts.log_sd, 0.0, 1.0)
-        cost += gaussian_kl(parts.shift, parts.log_scale, 0.0, 1.0)
-        cost += 0.5 * jnp.sum(parts.scales**2)
+        hidden, last = self._divergences(problem, parameters)
+        cost = problem.tempering * hidden + last + 0.5 * jnp.sum(parts.scales**2)
         if problem.likelihood.learns:
             cost += 0.5 * jnp.sum(
                 ((parts.own - problem.own_prior_mean) / problem.own_prior_sd) ** 2
             )
         return cost
+
+    def elbo(self, problem: Problem, state: State, draws: Draws, batch: Batch) -> Array:
+        """With the scales of the prior as they are, and as many fresh hidden layers as draws."""
+        count = draws.weights.shape[0]
+        noise = jax.random.normal(jax.random.key(0), (count, problem.size))
+        parameters = state.parameters[jnp.arange(count) % self.members]
+        _, fits = jax.lax.map(
+            lambda each: self._function(problem, *each, batch), (parameters, noise)
+        )
+        costs = jax.vmap(lambda row: sum(self._divergences(problem, row)))(state.parameters)
+        return jnp.mean(fits) - jnp.mean(costs)
+
+    def _divergences(self, problem: Problem, parameters: Array) -> tuple[Array, Array]:
+        """KL(q || prior) of the hidden layers, and of the last one given them."""
+        parts = self._parts(problem, parameters)
+        return (
+            gaussian_kl(parts.mean, parts.log_sd, 0.0, 1.0),
+            gaussian_kl(parts.shift, parts.log_scale, 0.0, 1.0),
+        )
 
     def _parts(self, problem: Problem, parameters: Array) -> Parts:
         hidden, last = _hidden(problem), problem.size - _hidden(problem)

@@ -150,6 +150,10 @@ class Engine(Protocol):
         """
         return ""
 
+    def elbo(self, problem: Problem, state: Any, draws: Draws, batch: Batch) -> Float[Array, ""]:
+        """The untempered evidence lower bound, its expectation over ``draws``; NaN where not known."""
+        return jnp.asarray(jnp.nan)
+
     def prior_precision(self, problem: Problem, state: Any) -> Float[Array, " weights"]:
         """What the prior adds to the posterior's precision of each weight: that of the tempered prior."""
         return problem.tempering / problem.prior_sd**2

@@ -53,6 +53,7 @@ def conditional(
 
     ``noise`` is standard normal noise for a draw; 0 gives the mean.
 
+    >>> import jax.numpy as jnp
     >>> found = conditional(jnp.ones((3, 1)), jnp.array([1.0, 2.0, 3.0]), jnp.zeros(1))
     >>> float(found.weights[0])
     1.5

@@ -16,6 +16,9 @@ from prbnn.posterior.draws import Posterior
 MOST_ROWS = 50
 # above this, chains have not mixed
 LARGEST_R_HAT = 1.05
+# with fewer independent draws, 10 for each of four chains, the posterior's spread and R-hat itself are
+# hardly known (Gelman et al., *Bayesian data analysis*, 2013, section 11.5)
+FEWEST_EFFECTIVE = 40
 # with fewer draws per chain, R-hat and effective draws are not computed
 FEWEST_DRAWS = 4
 
@@ -25,7 +28,7 @@ class Diagnostics:
     """The worst values over predictions at training rows; divergences are counted after the warm-up.
 
     - `r_hat`: over the halves of all chains, which also shows drift of a single chain or of all together;
-      NaN where chains are too short
+      NaN where chains are too short, infinite where one kept the same weights in every draw
     - `kept`: how many draws were kept per chain; None of models saved before it was counted
     """
 
@@ -40,6 +43,20 @@ class Diagnostics:
     def mixed(self) -> bool:
         """Whether the halves of all chains agree."""
         return self.r_hat <= LARGEST_R_HAT
+
+    @property
+    def stuck(self) -> bool:
+        """Whether chains stay where they are: R-hat is infinite."""
+        return self.r_hat == np.inf
+
+    @property
+    def few(self) -> bool:
+        """Whether the draws are worth too few independent ones.
+
+        >>> Diagnostics(4, 1.01, 12.0, 0, 0.8).few
+        True
+        """
+        return self.effective_draws < FEWEST_EFFECTIVE
 
     def __str__(self) -> str:
         each = "" if self.kept is None else f" of {self.kept} draws"
@@ -61,6 +78,9 @@ def diagnose(posterior: Posterior, chains: int, divergences: int, acceptance: fl
         r_hat, effective = _scores(values[..., moving])
     else:
         r_hat, effective = 1.0, float(len(posterior))
+    # predictions may be the same for different weights, such as those of a class that is certain
+    if kept > 1 and np.any(np.all(np.ptp(by_chain(posterior.draws, chains), axis=1) == 0, axis=1)):
+        r_hat, effective = np.inf, 0.0
     return Diagnostics(
         chains, float(np.max(r_hat)), float(np.min(effective)), divergences, acceptance, kept
     )

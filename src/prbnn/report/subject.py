@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from prbnn.certify.certificate import Certificate
 from prbnn.errors import DataError, nearest
 from prbnn.fitting.result import History
 from prbnn.posterior.draws import Posterior
@@ -31,6 +32,7 @@ class Subject:
       from 1 on and one by one if None
     - `exact`: one truth value per row: whether its target is known, and not only an interval (None: all);
       models are scored on exact rows, and only these are drawn and looked through for surprises
+    - `certificate`: proofs of the rules for the stored draws; those of the fit if None
 
     >>> import numpy as np
     >>> from prbnn import MLP, PRBNNRegressor
@@ -53,6 +55,7 @@ class Subject:
     notes: Sequence[str] = ()
     rows: np.ndarray | None = None
     exact: np.ndarray | None = None
+    certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.model, "posterior_"):
@@ -103,6 +106,11 @@ class Subject:
     def posterior(self) -> Posterior:
         """The stored draws."""
         return self.model.posterior_
+
+    @property
+    def proofs(self) -> Certificate | None:
+        """What was proved of the stored draws, where something was."""
+        return self.certificate or getattr(self.model, "certificate_", None)
 
     @property
     def column_names(self) -> tuple[str, ...]:

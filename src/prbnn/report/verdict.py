@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from prbnn.assessment.calibration import expected_range
+from prbnn.assessment.doubts import undecided
 from prbnn.assessment.knowledge_report import BY_CONSTRUCTION, RuleReport
 from prbnn.assessment.scores import ClassScores, RegressionScores
 from prbnn.report.findings import Findings
@@ -53,7 +54,8 @@ class Tile:
 
 def verdict(subject: Subject, findings: Findings) -> list[Remark]:
     """Every remark, in the order a reader asks: fit, rules, error, bands."""
-    remarks = [_fit(subject), *_warnings(subject), *_rules(subject), _error(subject, findings)]
+    doubts, rules = [*_warnings(subject), *_undecided(subject)], _rules(subject)
+    remarks = [_fit(subject), *doubts, *rules, _error(subject, findings)]
     if isinstance(findings.scores, RegressionScores):
         outputs = range(min(MOST_BANDS, len(subject.output_names)))
         remarks += [_bands(subject, findings.scores, k) for k in outputs]
@@ -178,11 +180,21 @@ def _fit(subject: Subject) -> Remark:
 
 
 def _warnings(subject: Subject) -> list[Remark]:
-    """What the fit itself warns of; the text before the colon says what happened."""
-    return [
-        Remark("caution", _sentence(warning), brief=warning.partition(":")[0])
-        for warning in subject.model.result_.warnings
-    ]
+    """What the fit itself warns of."""
+    return [_doubt(warning) for warning in subject.model.result_.warnings]
+
+
+def _undecided(subject: Subject) -> list[Remark]:
+    """Rules of which the certificate of the stored functions says neither that they hold nor that not."""
+    return [] if subject.proofs is None else [_doubt(each) for each in undecided(subject.proofs)]
+
+
+def _doubt(text: str) -> Remark:
+    """A doubt: its name is before the colon, and its causes and remedy are after what was found."""
+    found, likely, causes = text.partition(". Likely causes")
+    return Remark(
+        "caution", _sentence(found), _sentence(likely[2:] + causes), text.partition(":")[0]
+    )
 
 
 def _sentence(text: str) -> str:

@@ -217,6 +217,18 @@ def earlier_certificate(run: Run) -> str | None:
     return None
 
 
+def kept_certificate(run: Run) -> Certificate | None:
+    """The certificate in the folder of ``run``; None where there is none, or none of this model."""
+    if run.folder is None or not (run.folder / CERTIFICATE).exists():
+        return None
+    try:
+        if earlier_certificate(run) is not None:
+            return None
+        return Certificate.from_plain(read_plain(no_link(run.folder / CERTIFICATE)))
+    except CertificateError:
+        return None
+
+
 def keep(certificate: Certificate, folder: Path, identity: str | None = None) -> None:
     """Write a certificate into ``folder``, where the run of that ``identity`` must still be."""
     if identity is not None and read_record(folder).get(RUN, identity) != identity:

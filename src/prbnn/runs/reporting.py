@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prbnn.report.subject import Subject
+from prbnn.runs.checking import kept_certificate
 from prbnn.runs.run import Run
 
 
@@ -24,4 +25,5 @@ def report_subject(run: Run) -> Subject:
         (*run.notes, *of),
         run.rows,
         run.exact,
+        kept_certificate(run),
     )

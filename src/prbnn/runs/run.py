@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -184,8 +184,8 @@ def fit_run(
     if prepared.intervals is not None:
         cut = dict(zip(("censored", "upper"), prepared.intervals.take(train).words(), strict=True))
 
-    def one(name: str, rules: tuple, tempering: float | Literal["auto"] = "auto") -> Any:
-        model = _estimator(prepared, rules, tempering, verbose)
+    def one(name: str, rules: tuple, beside: Any = None) -> Any:
+        model = _estimator(prepared, rules, beside, verbose)
         options: dict[str, Any] = dict(cut)
         if kept is not None:
             options |= {"checkpoint": Lasting(kept / name), "checkpoint_every": every}
@@ -201,8 +201,7 @@ def fit_run(
     plain, notes = None, prepared.notes
     if plan.plain and prepared.rules and not stopped:
         say("fitting the plain network without rules")
-        # the same tempering, which was chosen without rules: the networks differ in the rules only
-        plain = _once(PLAIN, kept, lambda: one("plain", (), model.tempering_))
+        plain = _once(PLAIN, kept, lambda: one("plain", (), model))
         if plain.result_.status == "interrupted":
             plain = None
             notes = (*notes, "the plain network was interrupted, and is left out")
@@ -233,14 +232,16 @@ def _target_column(targets: np.ndarray, name: str) -> Any:
     return targets if targets.dtype.kind != "f" else pd.DataFrame({name: targets})
 
 
-def _estimator(
-    prepared: Prepared, rules: tuple, tempering: float | Literal["auto"], verbose: bool | None
-) -> Any:
+def _estimator(prepared: Prepared, rules: tuple, beside: Any, verbose: bool | None) -> Any:
+    """The estimator of a plan, or one that differs from the fitted model ``beside`` it in rules only.
+
+    That has the same engine and tempering, which was chosen without rules.
+    """
     plan = prepared.plan
     network = None if plan.hidden is None else MLP(plan.hidden, NETWORK.activation)
     options: dict[str, Any] = {
-        "inference": plan.engine,
-        "tempering": tempering,
+        "inference": plan.engine if beside is None else beside.settings_.inference,
+        "tempering": "auto" if beside is None else beside.tempering_,
         "steps": plan.steps,
         "draws": plan.draws,
         "prove": plan.prove and bool(rules),

@@ -25,6 +25,10 @@ BLOCKS: dict[str, dict[str, Callable[..., Grid]]] = {
         "surface": benchmarks.construction("four inputs"),
     },
     "fits": {"costs": benchmarks.costs, "large": benchmarks.large, "seeds": benchmarks.seeds},
+    "calibration": {
+        "line": benchmarks.calibration("line"),
+        "network": benchmarks.calibration("network"),
+    },
     "tightness": {"table": benchmarks.tightness},
     "speed": {"table": benchmarks.speed},
     "sequences": {"table": benchmarks.sequences},

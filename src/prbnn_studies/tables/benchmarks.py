@@ -161,3 +161,30 @@ def seeds(results: dict) -> Grid:
         for what, row in results["seeds"].items()
     ]
     return Grid(("", "CRPS, mean", "standard deviation over the mean"), rows)
+
+
+def calibration(model: str) -> Callable[[dict], Grid]:
+    """Per engine: whether ranks are uniform, and which per cent of truths lie in central intervals."""
+
+    def table(results: dict) -> Grid:
+        engines = results[model]
+        quantities = next(iter(engines.values()))["quantities"]
+        rows = [
+            (
+                engine,
+                str(row["simulations"]),
+                f"{row['p']:.2g}" if row["p"] >= 1e-4 else "< 1e-4",
+                *(
+                    " / ".join(
+                        f"{100 * found['fraction']:.0f} ± {100 * found['error']:.0f}"
+                        for found in row["quantities"][name]["inside"].values()
+                    )
+                    for name in quantities
+                ),
+            )
+            for engine, row in engines.items()
+        ]
+        headings = ("engine", "simulations", "p of uniform ranks", *quantities)
+        return Grid(headings, rows, f"{model}: per cent of truths in central 50 % / 90 % intervals")
+
+    return table
