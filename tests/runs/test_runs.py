@@ -9,6 +9,7 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -103,6 +104,7 @@ def test_only_warnings_that_the_result_repeats_are_silenced(
         warnings.warn("of something else", UserWarning, stacklevel=1)
         self.result_ = Result("converged")
         self.tempering_ = 0.1
+        self.settings_ = SimpleNamespace(inference="bbb")
         return self
 
     monkeypatch.setattr(PRBNNRegressor, "fit", warned)
