@@ -34,6 +34,7 @@ def automatic(
     rows: int,
     exact: bool,
     enforce: Enforce,
+    otherwise: Engine = MIXED,
 ) -> Engine:
     """The engine of a fit of which the user names none.
 
@@ -42,6 +43,7 @@ def automatic(
     - ``enforce``: how hard rules are kept. `Conjugate` is for networks whose draws can be moved, with
       hard rules or without. Strengths that bound an average over draws need more steps than it takes,
       for their duals to be exact
+    - ``otherwise``: the engine for all else
 
     >>> from prbnn import Gaussian, Poisson
     >>> automatic(NETWORK, Gaussian(), [], rows=60, exact=True, enforce="auto").name
@@ -54,4 +56,4 @@ def automatic(
     suits = moves and {rule.strength.kind for rule in rules} <= {Kind.HARD, Kind.SOFT, Kind.PRIOR}
     if rows <= MOST_ROWS and suits and not EXACT.objection(network, likelihood, exact=exact):
         return EXACT
-    return MIXED
+    return otherwise

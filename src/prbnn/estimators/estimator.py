@@ -6,6 +6,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleEr
 from prbnn.estimators.arguments import check_feature_names, seed_of
 from prbnn.estimators.automatic import AUTO, MIXED, NETWORK, automatic
 from prbnn.estimators.nested import NestedParameters
-from prbnn.estimators.storing import stored_draws
+from prbnn.estimators.storing import Stored, stored_draws
 from prbnn.fitting.checkpoints import Checkpoints
 from prbnn.fitting.identity import identity_of
 from prbnn.fitting.prepare import Enforce, Settings, check_count, prepare
@@ -136,8 +137,8 @@ class Estimator(NestedParameters):
         seed = seed_of(self.random_state)
         if self.random_state is None:
             seed = kept.seed(seed)
-        automatic = isinstance(self.tempering, str)
-        if automatic and self.tempering != "auto":
+        tempering = 1.0 if self.tempering == AUTO else self.tempering
+        if isinstance(tempering, str):
             raise ValueError(f"tempering is 'auto' or a number above 0, got {self.tempering!r}")
         check_count(
             steps=self.steps, draws=self.draws, points=self.points, batch_size=self.batch_size
@@ -148,28 +149,32 @@ class Estimator(NestedParameters):
             rows=np.asarray(targets).shape[0],
             exact=censored is None and layout is None,
         )
-        task = prepare(
-            settings.network,
-            X,
-            targets,
-            () if self.knowledge is None else self.knowledge,
-            inference=settings.inference,
-            likelihood=likelihood,
-            prior=settings.prior,
-            tempering=1.0 if automatic else self.tempering,
-            scaling=self.scaling,
-            points=self.points,
-            rejection=self.rejection,
-            sample_weight=sample_weight,
-            columns=None if layout is None else layout.inputs,
-            outputs=outputs,
-            seed=seed,
-            layout=layout,
-            enforce=self.enforce,
-            categories=() if self.categories is None else self.categories,
-            censored=censored,
-            upper=upper,
-        )
+
+        def prepared(engine: Engine, enforce: Enforce) -> Task:
+            return prepare(
+                settings.network,
+                X,
+                targets,
+                () if self.knowledge is None else self.knowledge,
+                inference=engine,
+                likelihood=likelihood,
+                prior=settings.prior,
+                tempering=tempering,
+                scaling=self.scaling,
+                points=self.points,
+                rejection=self.rejection,
+                sample_weight=sample_weight,
+                columns=None if layout is None else layout.inputs,
+                outputs=outputs,
+                seed=seed,
+                layout=layout,
+                enforce=enforce,
+                categories=() if self.categories is None else self.categories,
+                censored=censored,
+                upper=upper,
+            )
+
+        task = prepared(settings.inference, self.enforce)
         budget, raw_draws = self._budget(len(task.columns.rows)), self._raw_draws(task)
         settings_kept = ("scaling", "steps", "batch_size", "points", "rejection", "draws", "prove")
         stated = {name: getattr(self, name) for name in (*settings_kept, "enforce", "tempering")}
@@ -177,38 +182,18 @@ class Estimator(NestedParameters):
         with progress_bar(self.verbose) as report:
             if kept.stage:
                 report.stage(f"going on from a checkpoint ({kept.stage})")
-            self.tempering_choice_ = None
-            if automatic and task.engine.races:
-                report.stage("choosing the tempering")
-                self.tempering_choice_ = tempering_chosen(
-                    task.engine, task.problem, task.data, seed, budget, kept
-                )
-                task = task.tempered(self.tempering_choice_.value)
-            report.stage("compiling")
-            solution = train(
-                task,
-                budget,
-                batch_size=self.batch_size,
-                draws=raw_draws,
-                progress=report.update,
-                seed=seed,
-                kept=kept,
-            )
-            if self.prove and solution.result.status not in (
-                "diverged",
-                "infeasible",
-                "interrupted",
-            ):
-                solution = prove(
-                    solution,
-                    self.draws,
-                    SECONDS if self.prove is True else float(self.prove),
-                    batch_size=self.batch_size,
-                    progress=report.update,
-                    stage=report.stage,
-                )
+            solution = self._trained(task, seed, report, kept)
             report.stage("checking draws")
-            self._store(solution, kept)
+            stored = self._stored(solution, kept)
+            if self._cannot_move(task, stored):
+                report.stage("few draws could be moved: fitting again under pressure")
+                engine = settings.inference if self.inference != AUTO else self._used("inference")
+                settings = replace(settings, inference=engine)
+                task, kept.closed = prepared(engine, "pressure"), True
+                solution = self._trained(task, seed, report, Checkpoints())
+                report.stage("checking draws")
+                stored = self._stored(solution, Checkpoints())
+            self._store(solution, stored)
             self._store_columns(task.columns, from_frame=is_named(X))
         self.settings_, self.environment_ = settings, environment()
         self._audit, self._counted = None, None
@@ -217,6 +202,57 @@ class Estimator(NestedParameters):
             self._counted = np.flatnonzero(read_weights(sample_weight, rows) > 0)
         kept.ended = solution.result.status != "interrupted"
         return task
+
+    def _trained(self, task: Task, seed: int, report: Any, kept: Checkpoints) -> Solution:
+        """Choose the tempering, if that is left to the data, train, and prove, if that is asked for."""
+        budget = self._budget(len(task.columns.rows))
+        self.tempering_choice_ = None
+        if isinstance(self.tempering, str) and task.engine.races:
+            report.stage("choosing the tempering")
+            self.tempering_choice_ = tempering_chosen(
+                task.engine, task.problem, task.data, seed, budget, kept
+            )
+            task = task.tempered(self.tempering_choice_.value)
+        report.stage("compiling")
+        solution = train(
+            task,
+            budget,
+            batch_size=self.batch_size,
+            draws=self._raw_draws(task),
+            progress=report.update,
+            seed=seed,
+            kept=kept,
+        )
+        if not self.prove or solution.result.status in ("diverged", "infeasible", "interrupted"):
+            return solution
+        return prove(
+            solution,
+            self.draws,
+            SECONDS if self.prove is True else float(self.prove),
+            batch_size=self.batch_size,
+            progress=report.update,
+            stage=report.stage,
+        )
+
+    def _stored(self, solution: Solution, kept: Checkpoints) -> Stored:
+        """The draws that obey; raises where the fit failed."""
+        if solution.result.status == "diverged":
+            raise DivergedError(str(solution.result), solution)
+        if solution.result.status == "infeasible":
+            raise InfeasibleError(str(solution.result), solution.result.rules, solution)
+        stored = stored_draws(solution, self.draws, kept)
+        if stored.result.status == "infeasible":
+            raise InfeasibleError(str(stored.result), stored.result.rules, solution)
+        return stored
+
+    def _cannot_move(self, task: Task, stored: Stored) -> bool:
+        """Whether "auto" chose to move draws, and no function that obeys was found near most of them.
+
+        Where rules leave functions little room far beyond the data, training must lead the posterior
+        there.
+        """
+        chosen = self.enforce == AUTO and task.projects and not self.prove
+        return chosen and stored.result.status == "acceptance too low"
 
     @property
     def audit_(self) -> Audit:
@@ -253,19 +289,18 @@ class Estimator(NestedParameters):
         if isinstance(self.inference, str) and self.inference == AUTO:
             rules = () if self.knowledge is None else self.knowledge
             inference = automatic(
-                network, likelihood, rules, rows=rows, exact=exact, enforce=self.enforce
+                network,
+                likelihood,
+                rules,
+                rows=rows,
+                exact=exact,
+                enforce=self.enforce,
+                otherwise=inference,
             )
         return Settings(given, network, inference, likelihood, prior, seed)
 
-    def _store(self, solution: Solution, kept: Checkpoints) -> None:
-        """Raise where the fit failed; otherwise store draws that obey, and the report on the rules."""
-        if solution.result.status == "diverged":
-            raise DivergedError(str(solution.result), solution)
-        if solution.result.status == "infeasible":
-            raise InfeasibleError(str(solution.result), solution.result.rules, solution)
-        stored = stored_draws(solution, self.draws, kept)
-        if stored.result.status == "infeasible":
-            raise InfeasibleError(str(stored.result), stored.result.rules, solution)
+    def _store(self, solution: Solution, stored: Stored) -> None:
+        """Set what was learned."""
         self.solution_, self.result_ = solution, stored.result
         self.raw_posterior_, self.posterior_ = solution.posterior, stored.posterior
         self.acceptance_, self.knowledge_report_ = stored.acceptance, stored.report

@@ -48,7 +48,8 @@ PARAMETERS = {
     'cannot be done. "auto", for a smooth `MLP` over a table and an engine that can always draw more: '
     "construction where all hard rules are numbers as limits that hold everywhere; else training holds "
     "the mean violation of each hard rule to 0.01 of the rule's unit, and draws that break one are moved "
-    'as by "projection". For all other networks and engines "auto" is pressure',
+    'as by "projection"; where hardly any can be, the fit is repeated under pressure. For all other '
+    'networks and engines "auto" is pressure',
     "categories": "columns that take only the values seen in the data; boolean and categorical "
     "columns of a data frame need not be named. Every other column is a number: rules are evaluated "
     "and proved between its values, too",
@@ -71,7 +72,7 @@ ATTRIBUTES = {
     "environment_": "versions of the libraries, machine and precision that the fit was computed with",
     "solution_": "the `Solution` that the functional `fit` returns",
     "tempering_": "weight of the KL term that was used",
-    "tempering_choice_": 'how "auto" chose it; None where it was given',
+    "tempering_choice_": 'how "auto" chose it; None where it was given, or the engine needs none',
     "output_names_": "names of the outputs",
     "n_features_in_": "number of input columns",
     "feature_names_in_": "their names, where the data had names",

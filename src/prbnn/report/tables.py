@@ -260,8 +260,9 @@ def made_table(subject: Subject) -> str:
     model = subject.model
     noise = np.atleast_1d(getattr(model, "noise_", np.nan))
     choice = getattr(model, "tempering_choice_", None)
+    given = "of this engine" if model.settings_.parameters["tempering"] == "auto" else "as given"
     tempering = (
-        f"{choice}".removeprefix("tempering ") if choice else f"{model.tempering_:g}, as given"
+        f"{choice}".removeprefix("tempering ") if choice else f"{model.tempering_:g}, {given}"
     )
     held = int(np.sum(subject.held_out))
     made_with = model.environment_
