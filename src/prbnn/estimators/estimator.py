@@ -24,7 +24,7 @@ from prbnn.errors import CollapseWarning, DataError, DivergedError, InfeasibleEr
 from prbnn.estimators.arguments import check_feature_names, seed_of
 from prbnn.estimators.automatic import AUTO, MIXED, NETWORK, automatic
 from prbnn.estimators.nested import NestedParameters
-from prbnn.estimators.storing import Stored, stored_draws
+from prbnn.estimators.storing import LEAST_ACCEPTANCE, LEAST_MOVED, Stored, stored_draws
 from prbnn.fitting.checkpoints import Checkpoints
 from prbnn.fitting.identity import identity_of
 from prbnn.fitting.prepare import Enforce, Settings, check_count, prepare
@@ -184,15 +184,18 @@ class Estimator(NestedParameters):
                 report.stage(f"going on from a checkpoint ({kept.stage})")
             solution = self._trained(task, seed, report, kept)
             report.stage("checking draws")
-            stored = self._stored(solution, kept)
-            if self._cannot_move(task, stored):
+            replaceable = self.enforce == AUTO and task.projects and not self.prove
+            least = LEAST_MOVED if replaceable else LEAST_ACCEPTANCE
+            stored = self._stored(solution, kept, least)
+            if replaceable and stored.result.status == "acceptance too low":
+                # rules leave little room far beyond the data: training must lead the posterior there
                 report.stage("few draws could be moved: fitting again under pressure")
                 engine = settings.inference if self.inference != AUTO else self._used("inference")
                 settings = replace(settings, inference=engine)
                 task, kept.closed = prepared(engine, "pressure"), True
                 solution = self._trained(task, seed, report, Checkpoints())
                 report.stage("checking draws")
-                stored = self._stored(solution, Checkpoints())
+                stored = self._stored(solution, Checkpoints(), LEAST_ACCEPTANCE)
             self._store(solution, stored)
             self._store_columns(task.columns, from_frame=is_named(X))
         self.settings_, self.environment_ = settings, environment()
@@ -234,25 +237,16 @@ class Estimator(NestedParameters):
             stage=report.stage,
         )
 
-    def _stored(self, solution: Solution, kept: Checkpoints) -> Stored:
-        """The draws that obey; raises where the fit failed."""
+    def _stored(self, solution: Solution, kept: Checkpoints, least: float) -> Stored:
+        """The draws that obey, at ``least`` that fraction of them; raises where the fit failed."""
         if solution.result.status == "diverged":
             raise DivergedError(str(solution.result), solution)
         if solution.result.status == "infeasible":
             raise InfeasibleError(str(solution.result), solution.result.rules, solution)
-        stored = stored_draws(solution, self.draws, kept)
+        stored = stored_draws(solution, self.draws, kept, least)
         if stored.result.status == "infeasible":
             raise InfeasibleError(str(stored.result), stored.result.rules, solution)
         return stored
-
-    def _cannot_move(self, task: Task, stored: Stored) -> bool:
-        """Whether "auto" chose to move draws, and no function that obeys was found near most of them.
-
-        Where rules leave functions little room far beyond the data, training must lead the posterior
-        there.
-        """
-        chosen = self.enforce == AUTO and task.projects and not self.prove
-        return chosen and stored.result.status == "acceptance too low"
 
     @property
     def audit_(self) -> Audit:

@@ -25,6 +25,8 @@ from prbnn.rules.conflicts.finding import conflicts
 from prbnn.rules.strengths import Kind
 
 LEAST_ACCEPTANCE = 0.02
+# where draws are moved and pressure could be used instead
+LEAST_MOVED = 0.5
 # where draws are moved, the raw ones are checked at 1 / RAW_FEWER of the points
 RAW_FEWER = 8
 # seed of the points of that check and the last, which no projection has used
@@ -50,10 +52,16 @@ class Stored(NamedTuple):
     report: KnowledgeReport
 
 
-def stored_draws(solution: Solution, wanted: int, checkpoints: Checkpoints | None = None) -> Stored:
+def stored_draws(
+    solution: Solution,
+    wanted: int,
+    checkpoints: Checkpoints | None = None,
+    least: float = LEAST_ACCEPTANCE,
+) -> Stored:
     """Up to ``wanted`` draws that obey every hard rule: the proved ones, or those that pass the check.
 
-    ``checkpoints`` are those of the fit: draws are kept there while they are moved.
+    ``checkpoints`` are those of the fit: draws are kept there while they are moved. Below an acceptance
+    of ``least`` no further draws are looked for, and the result says that it is too low.
     """
     on_their_way = _places(checkpoints or Checkpoints())
     # a stated tolerance is on the mean violation; without one, every draw must obey
@@ -79,7 +87,7 @@ def stored_draws(solution: Solution, wanted: int, checkpoints: Checkpoints | Non
         posterior, result = (
             (raw, clashes)
             if clashes
-            else _accepted(solution, found.posterior, acceptance, hard, wanted, on_their_way)
+            else _accepted(solution, found.posterior, acceptance, hard, wanted, on_their_way, least)
         )
     else:
         acceptance, moves = solution.proof.acceptance, None
@@ -95,7 +103,7 @@ def stored_draws(solution: Solution, wanted: int, checkpoints: Checkpoints | Non
         kept = stored.of(places).obeys()
         posterior, stored = posterior.take(kept), stored.among(kept)
         acceptance *= float(np.mean(kept))
-        if acceptance < LEAST_ACCEPTANCE:
+        if acceptance < least:
             result = _too_low(solution, acceptance, hard)
             posterior, stored = (posterior, stored) if len(posterior) else (raw, check)
     result = result or _missed_when_checked(solution, check)
@@ -129,13 +137,14 @@ def _accepted(
     rules: list[Rule],
     wanted: int,
     places: Iterator[Place],
+    least: float,
 ) -> tuple[Posterior, Result | None]:
     """Draws ``kept``, joined by further ones until ``wanted`` obey ``rules``.
 
     Where draws are moved, nearly as many are enough. The result is not None where the acceptance is too
-    low for that. ``places`` are those where further draws are kept while they are moved.
+    low for that, below ``least``. ``places`` are those where further draws are kept while they are moved.
     """
-    if acceptance < LEAST_ACCEPTANCE:
+    if acceptance < least:
         stored = kept if len(kept) else solution.posterior
         return stored, _too_low(solution, acceptance, rules)
     if not solution.fitted.endless:

@@ -39,6 +39,9 @@ LINEARISED = 4
 SWEEPS = 6
 # a network without a linear last layer moves its last weights, up to this many
 MOST_WEIGHTS = 4096
+# metrics of up to this many weights are inverted whole: with few rows Woodbury's form would need less,
+# but it is a difference of numbers that are nearly equal where the noise is small
+DENSE = 512
 # a score above this, in the rule's unit, is no cut
 FAR = 1e3
 
@@ -135,11 +138,12 @@ def inverse_of(
     """Diagonals, factors and the sign of the inverse metrics; see `Inverse`.
 
     ``sensitivity`` is (draws, rows, moving), ``weight`` (draws, rows) the inverse variance of each row,
-    ``precision`` (moving,) that of the weights. The smaller of two matrices is factored (Woodbury).
+    ``precision`` (moving,) that of the weights. Of many weights that outnumber the rows, the smaller of
+    two matrices is factored (Woodbury).
     """
     draws, rows, moving = sensitivity.shape
     scaled = (sensitivity * np.sqrt(weight)[:, :, None]).astype(np.float64)
-    if moving <= rows:
+    if moving <= max(rows, DENSE):
         matrix = np.swapaxes(scaled, 1, 2) @ scaled + np.diag(precision)
         return np.zeros((draws, moving)), np.linalg.inv(np.linalg.cholesky(matrix)), 1.0
     thin = scaled / np.sqrt(precision)
