@@ -72,15 +72,17 @@ def test_estimators_take_it_and_say_which_it_was() -> None:
     assert classifier.settings_.inference == automatic.MIXED
 
 
-@pytest.fixture
-def immovable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stored]]:
-    """The first draws to be stored are said to be too few; what became of all."""
+@pytest.fixture(params=[1])
+def immovable(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Stored]]:
+    """The draws first to be stored, so often, are said to be too few; what became of all."""
     made: list[Stored] = []
     wanted: Callable = stored_draws
 
     def stored(*arguments: object) -> Stored:
         found = wanted(*arguments)
-        if not made:
+        if len(made) < request.param:
             found = found._replace(result=Result("acceptance too low", "none could be moved"))
         made.append(found)
         return found
@@ -96,17 +98,26 @@ class TestWhereDrawsCannotBeMoved:
         options = {"steps": 20, "draws": 5, "random_state": 0, "tempering": 0.5} | options
         return PRBNNRegressor(SMOOTH, [Increasing("x")], **options).fit(X, Y)
 
-    def test_auto_fits_again_under_pressure(self, immovable: list[Stored]) -> None:
+    def test_auto_fits_again_by_bbb(self, immovable: list[Stored]) -> None:
         model = self.fitted()
         assert len(immovable) == 2
         assert model.settings_.inference == automatic.MIXED
+        assert model.solution_.fitted.task.projects
+        assert model.posterior_ is immovable[1].posterior
+
+    @pytest.mark.parametrize("immovable", [2], indirect=True)
+    def test_and_then_under_pressure(self, immovable: list[Stored]) -> None:
+        model = self.fitted()
+        assert len(immovable) == 3
         assert not model.solution_.fitted.task.projects
         # hard as it was stated, and not with the tolerance of rules that only lead
         assert not model.solution_.fitted.task.led.any()
-        assert model.posterior_ is immovable[1].posterior
+        assert model.posterior_ is immovable[2].posterior
 
     def test_an_engine_that_was_named_stays(self, immovable: list[Stored]) -> None:
-        assert self.fitted(inference="dropout").settings_.inference.name == "dropout"
+        model = self.fitted(inference="dropout")
+        assert model.settings_.inference.name == "dropout"
+        assert not model.solution_.fitted.task.projects
         assert len(immovable) == 2
 
     def test_projection_that_was_asked_for_is_not_replaced(self, immovable: list[Stored]) -> None:

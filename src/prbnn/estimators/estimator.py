@@ -182,20 +182,19 @@ class Estimator(NestedParameters):
         with progress_bar(self.verbose) as report:
             if kept.stage:
                 report.stage(f"going on from a checkpoint ({kept.stage})")
-            solution = self._trained(task, seed, report, kept)
-            report.stage("checking draws")
-            replaceable = self.enforce == AUTO and task.projects and not self.prove
-            least = LEAST_MOVED if replaceable else LEAST_ACCEPTANCE
-            stored = self._stored(solution, kept, least)
-            if replaceable and stored.result.status == "acceptance too low":
-                # rules leave little room far beyond the data: training must lead the posterior there
-                report.stage("few draws could be moved: fitting again under pressure")
-                engine = settings.inference if self.inference != AUTO else self._used("inference")
-                settings = replace(settings, inference=engine)
-                task, kept.closed = prepared(engine, "pressure"), True
-                solution = self._trained(task, seed, report, Checkpoints())
+            places, others = kept, self._other_ways(settings.inference)
+            while True:
+                solution = self._trained(task, seed, report, places)
                 report.stage("checking draws")
-                stored = self._stored(solution, Checkpoints(), LEAST_ACCEPTANCE)
+                final = not (others and task.projects)
+                least = LEAST_ACCEPTANCE if final else LEAST_MOVED
+                stored = self._stored(solution, places, least)
+                if final or stored.result.status != "acceptance too low":
+                    break
+                engine, enforce = others.pop(0)
+                report.stage(f"few draws could be moved: fitting again by {engine.name}")
+                settings = replace(settings, inference=engine)
+                task, places, kept.closed = prepared(engine, enforce), Checkpoints(), True
             self._store(solution, stored)
             self._store_columns(task.columns, from_frame=is_named(X))
         self.settings_, self.environment_ = settings, environment()
@@ -205,6 +204,18 @@ class Estimator(NestedParameters):
             self._counted = np.flatnonzero(read_weights(sample_weight, rows) > 0)
         kept.ended = solution.result.status != "interrupted"
         return task
+
+    def _other_ways(self, engine: Engine) -> list[tuple[Engine, Enforce]]:
+        """Engines, and ways to keep hard rules, where "auto" moves draws of ``engine`` and few can be.
+
+        Rules may leave little room far beyond the data: then limits must be built in, or training must
+        lead the posterior there.
+        """
+        if self.enforce != AUTO or self.prove:
+            return []
+        usual: Engine = self._used("inference") if self.inference == AUTO else engine
+        again: list[tuple[Engine, Enforce]] = [(usual, AUTO)] if usual != engine else []
+        return [*again, (usual, "pressure")]
 
     def _trained(self, task: Task, seed: int, report: Any, kept: Checkpoints) -> Solution:
         """Choose the tempering, if that is left to the data, train, and prove, if that is asked for."""

@@ -48,8 +48,8 @@ PARAMETERS = {
     'cannot be done. "auto", for a smooth `MLP` over a table and an engine that can always draw more: '
     "construction where all hard rules are numbers as limits that hold everywhere; else training holds "
     "the mean violation of each hard rule to 0.01 of the rule's unit, and draws that break one are moved "
-    'as by "projection"; where fewer than half can be, the fit is repeated under pressure. For all other '
-    'networks and engines "auto" is pressure',
+    'as by "projection"; where fewer than half can be, the fit is repeated, at last under pressure. For '
+    'all other networks and engines "auto" is pressure',
     "categories": "columns that take only the values seen in the data; boolean and categorical "
     "columns of a data frame need not be named. Every other column is a number: rules are evaluated "
     "and proved between its values, too",
