@@ -24,6 +24,8 @@ from prbnn.estimators import automatic, estimator
 from prbnn.estimators.storing import Stored, stored_draws
 from prbnn.fitting.result import Result
 
+pytestmark = pytest.mark.light
+
 SMOOTH = MLP((3,), "gelu")
 X = np.linspace(0, 1, 20)[:, None]
 Y = X.ravel() ** 2
@@ -105,6 +107,7 @@ class TestWhereDrawsCannotBeMoved:
         assert model.solution_.fitted.task.projects
         assert model.posterior_ is immovable[1].posterior
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("immovable", [2], indirect=True)
     def test_and_then_under_pressure(self, immovable: list[Stored]) -> None:
         model = self.fitted()
